@@ -1,0 +1,30 @@
+# gp_module(NAME DEPS room... LINK library...)
+#
+# Makes library gp_NAME of the *.cc below src/NAME and test program NAME_test of
+# the *_test.cc, with the label NAME. DEPS are the rooms that NAME may include;
+# tools/check_layers.py holds the includes against these calls.
+function(gp_module name)
+  cmake_parse_arguments(ARG "" "" "DEPS;LINK" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
+  set(tests ${sources})
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+
+  list(TRANSFORM ARG_DEPS PREPEND gp_)
+  if(sources)
+    add_library(gp_${name} STATIC ${sources})
+    target_link_libraries(gp_${name} PUBLIC gp_flags ${ARG_DEPS} ${ARG_LINK})
+  else()
+    add_library(gp_${name} INTERFACE)
+    target_link_libraries(gp_${name} INTERFACE gp_flags ${ARG_DEPS} ${ARG_LINK})
+  endif()
+
+  if(GP_TESTS AND tests)
+    include(GoogleTest)
+    add_executable(${name}_test ${tests})
+    target_link_libraries(${name}_test PRIVATE gp_${name} GTest::gtest GTest::gmock GTest::gtest_main)
+    gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60
+      PROPERTIES LABELS ${name} TIMEOUT 300
+                 ENVIRONMENT "OMP_NUM_THREADS=1;GP_SHARED_DATA=${CMAKE_SOURCE_DIR}/../shared/data")
+  endif()
+endfunction()

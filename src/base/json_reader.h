@@ -1,0 +1,62 @@
+// Reading JSON with errors that point: every fault names the file and the JSON
+// pointer ("plan.json: /stages/3/ops"), what was expected and what was found.
+// Included by *_json.cc files (and models/) only: the JSON header is heavy.
+
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace graphpipe {
+
+using Json = nlohmann::ordered_json;
+
+// A value with its place. Cheap to copy; the document must outlive it.
+class JsonReader {
+ public:
+  JsonReader(const Json& value, std::string file, std::string pointer = "");
+
+  // Throw InputError where the value is not of the kind asked for. Whole numbers
+  // must be within range of int64; numbers must be finite.
+  std::int64_t integer() const;
+  std::int64_t integer_at_least(std::int64_t low) const;
+  double number() const;
+  double number_at_least(double low) const;
+  bool boolean() const;
+  std::string string() const;
+
+  // Member of an object; the first form throws where it is missing.
+  JsonReader operator[](const std::string& key) const;
+  bool has(const std::string& key) const;
+  // Elements of an array; members of an object in file order.
+  std::vector<JsonReader> items() const;
+  std::vector<std::pair<std::string, JsonReader>> members() const;
+
+  // Throws where the object has a member that is not named here (with the nearest
+  // of the known names), so that a misspelt key is never ignored in silence.
+  void only(const std::vector<std::string>& known) const;
+
+  const Json& value() const { return *value_; }
+  std::string where() const;                         // "plan.json: /stages/3"
+  [[noreturn]] void fail(const std::string& what) const;  // InputError(where(), what)
+
+ private:
+  const Json* value_;
+  std::string file_;
+  std::string pointer_;
+};
+
+// Parses text. Throws InputError("FILE:LINE:COLUMN", ...) on a syntax error, a
+// duplicate key, or nesting deeper than 64.
+Json parse_json(std::string_view text, const std::string& file);
+
+// Throws InputError(path, ...) where the file cannot be read.
+std::string read_file(const std::string& path);
+
+// Writes to a temporary beside `path` and renames. Throws InputError(path, ...).
+void write_file(const std::string& path, std::string_view text);
+
+}  // namespace graphpipe

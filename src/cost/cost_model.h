@@ -1,0 +1,72 @@
+// Costs: seconds and bytes of operators, stages, transfers and reductions. Planners
+// and the simulator ask the same object, so a claim of one can be held against the
+// other.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cluster/cluster.h"
+#include "graph/graph.h"
+
+namespace graphpipe {
+
+enum class Phase {
+  kForward,
+  kBackward,        // both halves
+  kBackwardInput,   // the gradient of the inputs
+  kBackwardWeight,  // the gradient of the parameters
+  kRecompute,       // the forward again, before a backward
+};
+
+struct OpCost {
+  double seconds = 0;
+  std::int64_t workspace_bytes = 0;  // only while it runs
+  // Kept from the forward to the backward beyond the operator's inputs (attention's
+  // probabilities, a dropout mask); asked for with kForward. Inputs are counted once
+  // per stage: see stage_saved_bytes().
+  std::int64_t saved_bytes = 0;
+  bool extrapolated = false;  // outside what was measured
+};
+
+class CostModel {
+ public:
+  virtual ~CostModel() = default;
+
+  // One operator over `samples` samples on this rank, at `tensor_degree` (1 today), on
+  // a device of this type that has its cores to itself. samples = 0 costs nothing.
+  virtual OpCost op_cost(const Graph& graph, OpId op, std::int64_t samples, int tensor_degree,
+                         const DeviceType& device, Phase phase) const = 0;
+
+  // A message over a link: latency + bytes / bandwidth.
+  virtual double transfer_s(std::int64_t bytes, const Link& link) const;
+
+  // All-reduce of `bytes` over `ranks` ranks that meet over `link`, by a ring:
+  // 2 (n - 1) / n * bytes / bandwidth + 2 (n - 1) * latency.
+  virtual double reduce_s(std::int64_t bytes, int ranks, const Link& link) const;
+
+  // Which cost model and constants: stands in plans and reports ("analytic V100-16GB",
+  // "profile movielens.profile.json").
+  virtual std::string name() const = 0;
+};
+
+// What a stage's task costs a rank: a sum over its operators today; measured or fused
+// costs may replace it.
+struct StageCost {
+  double forward_s = 0;
+  double backward_s = 0;
+  std::int64_t workspace_bytes = 0;  // the largest of its operators'
+};
+StageCost stage_cost(const CostModel& costs, const Graph& graph, const std::vector<OpId>& ops,
+                     std::int64_t samples, const DeviceType& device);
+
+// Bytes that a rank keeps from the forward of `samples` samples to their backward: each
+// distinct tensor that an operator of the stage reads, the tensors that leave the
+// stage, and what operators save beside. Tensors of the graph's input count too.
+std::int64_t stage_saved_bytes(const CostModel& costs, const Graph& graph,
+                               const std::vector<OpId>& ops, std::int64_t samples,
+                               const DeviceType& device);
+
+}  // namespace graphpipe

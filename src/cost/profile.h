@@ -1,0 +1,63 @@
+// A measured profile: for each distinct operator signature, seconds and bytes at
+// several sample counts, on one device, under a stated load.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cost/cost_model.h"
+
+namespace graphpipe {
+
+struct ProfilePoint {
+  std::int64_t samples = 0;
+  double forward_s = 0;   // median of several
+  double backward_s = 0;
+  std::int64_t saved_bytes = 0;      // kept for the backward beyond inputs and output
+  std::int64_t workspace_bytes = 0;  // peak beyond inputs, output and what is saved
+};
+
+struct ProfileEntry {
+  std::vector<ProfilePoint> points;  // samples ascending, distinct
+  std::string failure;               // non-empty: not measured, and why
+};
+
+struct Profile {
+  std::string model;       // the MODEL argument
+  std::uint64_t graph_hash = 0;
+  std::string device;      // "cpu: AMD EPYC ..."
+  std::string library;     // "libtorch 1.13.1, OpenBLAS ..."
+  int load = 1;            // how many ranks were busy while measuring
+  int cores = 1;           // of the machine
+  double action_overhead_s = 0;      // of the runtime, per task
+  double transfer_latency_s = 0;     // between two ranks of this machine; 0: not measured
+  double transfer_bytes_per_s = 0;
+  std::map<std::string, ProfileEntry> entries;  // by op_signature()
+};
+
+// Invariants, checked by validate():
+//   F1  every entry has points with ascending sample counts, or a failure
+//   F2  times are positive and finite, bytes not negative
+void validate(const Profile& profile, const std::string& where);
+
+// Between two measured sample counts the cost is interpolated, beyond the last it
+// grows with the last segment's slope (a single point: in proportion), and is marked
+// extrapolated. An operator that has no entry takes the analytic cost, scaled by the
+// median ratio of measured to analytic over the others, and is marked so too.
+class ProfiledCosts : public CostModel {
+ public:
+  ProfiledCosts(Profile profile, std::string file);
+  OpCost op_cost(const Graph& graph, OpId op, std::int64_t samples, int tensor_degree,
+                 const DeviceType& device, Phase phase) const override;
+  std::string name() const override;
+  const Profile& profile() const { return profile_; }
+
+ private:
+  Profile profile_;
+  std::string file_;
+};
+
+}  // namespace graphpipe

@@ -1,0 +1,81 @@
+// Builds a Graph by code, with shapes inferred at once: a wrong shape throws where it
+// is written.
+//
+//   GraphBuilder g("two-tower");
+//   auto x = g.input("user", DType::kInt64, {});
+//   auto h = g.relu("user.relu", g.linear("user.fc", g.embedding("user.table", x, 671, 32), 64));
+//   ...
+//   g.loss(g.mse_loss("loss", y, rating));
+//   Graph graph = std::move(g).build();
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace graphpipe {
+
+// Every method throws InputError("NAME", ...) where the inputs do not fit the
+// operator or the name is taken. Parameters are called NAME.weight, NAME.bias, ...;
+// an operator's only output is called as the operator.
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(std::string graph_name, DType floating = DType::kFloat32);
+
+  TensorId input(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                 bool batched = true);
+  // An input of the builder's floating type.
+  TensorId input(const std::string& name, std::vector<std::int64_t> shape);
+
+  // Weight uniform in +-1/sqrt(in), bias zero.
+  TensorId linear(const std::string& name, TensorId x, std::int64_t out, bool bias = true);
+  TensorId matmul(const std::string& name, TensorId a, TensorId b, bool transpose_b = false);
+  TensorId attention(const std::string& name, TensorId x, std::int64_t heads, bool causal = false);
+  TensorId layer_norm(const std::string& name, TensorId x, double epsilon = 1e-5);
+  TensorId softmax(const std::string& name, TensorId x);
+  TensorId gelu(const std::string& name, TensorId x);
+  TensorId relu(const std::string& name, TensorId x);
+  TensorId add(const std::string& name, std::vector<TensorId> xs);
+  TensorId mul(const std::string& name, TensorId a, TensorId b);
+  TensorId add_parameter(const std::string& name, TensorId x, Init init);
+  TensorId concat(const std::string& name, std::vector<TensorId> xs, std::int64_t axis);
+  // Tables are normal with standard deviation `scale`.
+  TensorId embedding(const std::string& name, TensorId ids, std::int64_t entries,
+                     std::int64_t dim, double scale = 0.1);
+  TensorId embedding_bag(const std::string& name, TensorId ids, std::int64_t entries,
+                         std::int64_t dim, const std::string& mode = "sum", double scale = 0.1);
+  TensorId dropout(const std::string& name, TensorId x, double rate);
+  TensorId reshape(const std::string& name, TensorId x, std::vector<std::int64_t> shape);
+  TensorId transpose(const std::string& name, TensorId x, std::vector<std::int64_t> permutation);
+  TensorId slice(const std::string& name, TensorId x, std::int64_t axis, std::int64_t start,
+                 std::int64_t length);
+  TensorId mean(const std::string& name, TensorId x, std::int64_t axis);
+  TensorId mse_loss(const std::string& name, TensorId prediction, TensorId target);
+  TensorId cross_entropy(const std::string& name, TensorId logits, TensorId target);
+  TensorId binary_cross_entropy(const std::string& name, TensorId logits, TensorId target);
+  TensorId correct(const std::string& name, TensorId logits, TensorId target);
+
+  // Any operator; what the methods above call. Parameters are added with param().
+  std::vector<TensorId> add_op(const std::string& name, OpKind kind, std::vector<TensorId> inputs,
+                               std::vector<ParamId> params,
+                               std::vector<std::pair<std::string, Attribute>> attributes,
+                               std::vector<std::string> output_names = {});
+  ParamId param(const std::string& name, std::vector<std::int64_t> shape, Init init,
+                bool trainable = true);
+
+  void loss(TensorId tensor, double weight = 1.0,
+            Normaliser normaliser = Normaliser::kMeanOverSamples);
+  void metric(const std::string& name, const std::string& kind, TensorId tensor);
+
+  const Graph& graph() const { return graph_; }
+  // Validates and hands over.
+  Graph build() &&;
+
+ private:
+  Graph graph_;
+  DType floating_;
+};
+
+}  // namespace graphpipe

@@ -1,0 +1,54 @@
+// The series-parallel tree of a graph: what the graph planner works on.
+//
+// Every operator is taken as an edge from its entry to its exit, every dependency as
+// an edge that carries nothing, with a virtual source before the operators without
+// predecessors and a virtual sink after those without successors (they cost nothing
+// and impose nothing). Valdes, Tarjan and Lawler's reductions then give a tree in
+// which each operator is one leaf: pieces are cut on edges between operators, never
+// through one.
+//
+//     x -> fc -> relu -> add        Series( x, Parallel( Series( fc, relu ), Empty ), add )
+//      \_________________/
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace graphpipe {
+
+struct SpTree {
+  enum class Kind { kOp, kEmpty, kSeries, kParallel };
+  struct Node {
+    Kind kind = Kind::kEmpty;
+    OpId op;                    // kOp
+    std::vector<int> children;  // kSeries: in order, source side first; kParallel: by
+                                // their smallest operator, an empty branch last.
+                                // A series has no series child, a parallel no parallel.
+    std::vector<OpId> ops;      // all operators below, ascending
+  };
+  std::vector<Node> nodes;
+  int root = -1;
+  bool exact = true;  // false: the graph is not series-parallel, and an order that
+                      // contains its dependencies stands in for it
+  // What that order costs: pairs of operators that it orders and the graph does not.
+  std::int64_t added_order = 0;
+
+  const Node& node(int i) const { return nodes[static_cast<std::size_t>(i)]; }
+};
+
+// Never fails: where the graph is not series-parallel, the smallest pieces that do
+// not reduce are put in a series in the order of their operators. Dependencies that
+// others imply do not spoil a reduction (the transitive reduction is taken first
+// where the plain graph does not reduce). Deterministic.
+SpTree decompose_series_parallel(const Graph& graph);
+
+// "S(op0 P(S(op1 op2) -) op3)": operators by name, an empty branch as "-".
+std::string to_text(const SpTree& tree, const Graph& graph);
+
+// How many branches the widest parallel piece has (1: a chain).
+int branch_count(const SpTree& tree);
+
+}  // namespace graphpipe

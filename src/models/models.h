@@ -1,0 +1,50 @@
+// Where graphs come from: a zoo name with parameters ("mmt:branches=2,layers=8"), or a
+// file recognised by its content.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace graphpipe {
+
+// A parameter of a zoo model. All are whole numbers, but rates, which are in per mille
+// (dropout=100 is 0.1).
+struct ZooParameter {
+  std::string name;
+  std::int64_t value = 0;  // the default
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+  std::string meaning;
+};
+
+class ZooArguments {
+ public:
+  ZooArguments(std::vector<ZooParameter> parameters) : parameters_(std::move(parameters)) {}
+  std::int64_t operator[](std::string_view name) const;  // GP_CHECKs that it exists
+  void set(const std::string& name, std::int64_t value, const std::string& where);
+  const std::vector<ZooParameter>& parameters() const { return parameters_; }
+
+ private:
+  std::vector<ZooParameter> parameters_;
+};
+
+struct ZooModel {
+  std::string name;     // "mmt"
+  std::string summary;  // one line, with the source
+  std::vector<ZooParameter> parameters;
+  Graph (*build)(const ZooArguments& arguments, DType floating);
+};
+
+const std::vector<ZooModel>& zoo();  // sorted by name
+
+// The graph of a MODEL argument. Throws InputError with the names that exist, the
+// parameters that the model has, or what is wrong in the file. `floating` is for zoo
+// models only.
+Graph load_model(const std::string& model, DType floating = DType::kFloat32);
+
+}  // namespace graphpipe

@@ -1,0 +1,141 @@
+// A plan: which stage runs which operators on which devices, with which micro-batch
+// size and how many samples in flight. It is all that a Schedule is built from;
+// nothing that runs re-derives any of it.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/id.h"
+#include "cluster/cluster.h"
+#include "graph/graph.h"
+
+namespace graphpipe {
+
+enum class Replication {
+  kSplit,       // each micro-batch's samples are divided over the stage's devices
+  kRoundRobin,  // whole micro-batches go to the devices in turn
+};
+
+// A stage is <convex subgraph, micro-batch size, devices, schedule>.
+struct Stage {
+  std::vector<OpId> ops;             // ascending
+  std::vector<DeviceId> devices;     // replica k runs on devices[k]
+  Replication replication = Replication::kSplit;
+  std::int64_t micro_batch = 1;      // b: samples per task
+  std::int64_t in_flight_samples = 1;  // I: samples started forward and not yet done
+                                       // backward, at most; free plan data
+  int kfkb = 1;                      // k: forwards, and backwards, in a row
+  bool recompute = false;
+  friend bool operator==(const Stage&, const Stage&) = default;
+};
+
+enum class EdgeKind {
+  kData,   // tensors cross
+  kOrder,  // imposed: carries nothing, orders the same sample ranges
+};
+
+struct StageEdge {
+  StageId from;
+  StageId to;
+  EdgeKind kind = EdgeKind::kData;
+  std::vector<TensorId> tensors;  // those that cross, ascending; one message carries all
+  bool gradient = false;          // a gradient comes back for at least one of them (for an
+                                  // order edge: an empty message comes back)
+  friend bool operator==(const StageEdge&, const StageEdge&) = default;
+};
+
+enum class ScheduleKind {
+  k1F1B,   // warm-up of I samples, then one backward and one forward in turn
+  kGpipe,  // all forwards, then all backwards
+};
+
+// What a weight update keeps beside the weights and the gradients.
+enum class OptimizerKind {
+  kSgd,          // 8 bytes a float32 parameter: weight and gradient
+  kSgdMomentum,  // 12
+  kAdam,         // 16
+};
+
+// What the planner expected; the simulator's word, kept for reports.
+struct PlanEstimate {
+  double iteration_s = 0;
+  double throughput_samples_per_s = 0;
+  double bubble_fraction = 0;
+  double lower_bound_s = 0;  // no plan within the options is faster
+  double search_s = 0;
+  std::vector<double> stage_tps_s;                  // [stage]
+  std::vector<std::int64_t> stage_memory_bytes;     // [stage]: peak on its fullest device
+  friend bool operator==(const PlanEstimate&, const PlanEstimate&) = default;
+};
+
+struct Plan {
+  std::string model;          // the MODEL argument, by which `train` rebuilds the graph
+  std::uint64_t graph_hash = 0;
+  std::string planner;
+  std::string cluster;        // the CLUSTER argument
+  std::string options;        // "none", "dp", ...
+  std::string costs;          // CostModel::name()
+  std::int64_t mini_batch = 1;  // B
+  ScheduleKind schedule = ScheduleKind::k1F1B;
+  OptimizerKind optimizer = OptimizerKind::kSgd;
+  std::vector<Stage> stages;    // in an order in which they can run
+  std::vector<StageEdge> edges; // sorted by (from, to, kind)
+  PlanEstimate estimate;
+
+  const Stage& stage(StageId id) const { return stages[id.index()]; }
+  const StageEdge& edge(EdgeId id) const { return edges[id.index()]; }
+};
+
+// Invariants, checked by validate() in this order:
+//   P1  every operator of the graph is in exactly one stage
+//   P2  every stage is convex
+//   P3  the stage graph (data and order edges) is acyclic, and stages stand in an order
+//       in which they can run
+//   P4  data edges are exactly those that the graph implies, with their tensors and
+//       gradient flags
+//   P5  every stage has devices that exist in the cluster, and none twice; no device is
+//       in two stages (until schedules with several stages a rank are built)
+//   P6  1 <= micro-batch <= mini-batch; in flight >= k * micro-batch (or the mini-batch,
+//       where that is smaller), a multiple of the micro-batch where it is below the
+//       mini-batch; k >= 1; no more devices than samples in a split micro-batch
+//   P7  the graph's hash is the plan's
+// Throws InputError(where + ": /stages/3/ops", "P2: ...") naming the first broken.
+void validate(const Plan& plan, const Graph& graph, const Cluster& cluster,
+              const std::string& where);
+
+// The data edges that a partition implies, sorted. Tensors that the graph's input
+// provides cross no edge: every rank reads them itself. `needs` is needs_gradient().
+std::vector<StageEdge> data_edges(const Graph& graph, const std::vector<Stage>& stages);
+
+// Adds order edges between consecutive stages (by position) where no data joins them:
+// the chain that sequential planners assume.
+void add_chain_order(Plan& plan);
+
+// Sorts stages into an order in which they can run (ties: the stage with the smallest
+// operator first) and rebuilds data edges. Requires: convex stages, acyclic.
+void canonicalise(Plan& plan, const Graph& graph);
+
+// Stages on the longest path (data and order edges). Requires: acyclic.
+int pipeline_depth(const Plan& plan);
+
+// Least in-flight samples by the rule of docs/papers.md, from the sinks backwards over
+// data and order edges:
+//   I(sink) = g(sink);  I(s) = roundup to b(s) of
+//   max over successors j of [ I(j) + max(g(s), b(j)) + max(0, b(s) - g(j)) ],  g = k b
+// with b d for b and k b d for g on a round-robin stage of d devices. Capped at the
+// mini-batch. An estimate: in-flight counts are free plan data.
+std::vector<std::int64_t> least_in_flight(const Plan& plan);
+
+// How many devices the plan uses.
+int devices_used(const Plan& plan);
+
+// Leaves out cosmetic fields (estimate, planner, names).
+std::uint64_t plan_hash(const Plan& plan);
+
+std::string_view schedule_kind_name(ScheduleKind kind);  // "1f1b", "gpipe"
+std::string_view optimizer_name(OptimizerKind kind);     // "sgd", "sgd-momentum", "adam"
+
+}  // namespace graphpipe

@@ -1,0 +1,53 @@
+// What a stage needs of a device's memory, by part. One rule for planners, verifier,
+// reports and the runtime's comparison.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cost/cost_model.h"
+#include "plan/plan.h"
+
+namespace graphpipe {
+
+struct StageMemory {
+  std::int64_t weights_bytes = 0;
+  std::int64_t gradients_bytes = 0;
+  std::int64_t optimizer_bytes = 0;
+  std::int64_t saved_bytes = 0;      // activations in flight, on the fullest replica
+  std::int64_t buffers_bytes = 0;    // messages on the way in or out, beyond what is saved
+  std::int64_t workspace_bytes = 0;
+  std::int64_t total() const {
+    return weights_bytes + gradients_bytes + optimizer_bytes + saved_bytes + buffers_bytes +
+           workspace_bytes;
+  }
+};
+
+// Parameters of the stage's operators, each once, ascending.
+std::vector<ParamId> stage_params(const Graph& graph, const std::vector<OpId>& ops);
+
+// Weights, gradients and optimiser state of the stage's parameters.
+StageMemory stage_static_memory(const Graph& graph, const std::vector<OpId>& ops,
+                                OptimizerKind optimizer);
+
+// Bytes of one message over the edge that carries `samples` samples: the tensors (each
+// padded to 64 bytes), the sample ids (8 bytes each) and a header of kMessageHeaderBytes;
+// an order edge's message is the header and the ids alone. The same in both directions
+// but that a backward message carries only tensors with a gradient.
+inline constexpr std::int64_t kMessageHeaderBytes = 128;
+std::int64_t message_bytes(const Graph& graph, const StageEdge& edge, std::int64_t samples,
+                           bool backward);
+
+// How many messages of one channel (edge, direction, pair of ranks) may be on the way,
+// in samples of the consumer: the receiver posts so many ahead and the sender keeps at
+// most so many. At least two messages; more where the producer may run ahead of the
+// consumer (I(from) - I(to), and on plans whose schedule is gpipe the hops between
+// them). See docs/runtime.md for why fewer can stop a graph pipeline.
+std::int64_t channel_window_samples(const Plan& plan, const StageEdge& edge);
+
+// An upper bound of what the verifier counts on any device of the stage.
+StageMemory stage_memory(const Plan& plan, const Graph& graph, const CostModel& costs,
+                         const DeviceType& device, StageId stage);
+
+}  // namespace graphpipe

@@ -1,0 +1,69 @@
+// A planner is a pure function of a Problem and a Budget to candidate Plans. No files,
+// no clock, no global random state: same problem and budget, same plans, byte for byte.
+// A planner proposes; search/ has the proposals simulated and picks.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cost/cost_model.h"
+#include "plan/plan.h"
+
+namespace graphpipe {
+
+struct PlanOptions {
+  bool data_parallel = true;   // widths above 1 (--options dp); false: --options none
+  bool recompute = false;      // --options dp,recompute
+  std::vector<std::int64_t> micro_batches;  // to try; empty: powers of two up to B
+  OptimizerKind optimizer = OptimizerKind::kSgd;
+  std::string text() const;    // "none", "dp", "dp,recompute"
+};
+
+struct Problem {
+  const Graph* graph = nullptr;
+  const Cluster* cluster = nullptr;
+  const CostModel* costs = nullptr;
+  std::int64_t mini_batch = 1;
+  PlanOptions options;
+  std::string model_argument;    // copied into plans
+  std::string cluster_argument;
+};
+
+// Work is counted in the planner's own units (table entries, say).
+struct Budget {
+  std::int64_t max_work = INT64_MAX;
+  std::function<bool()> should_stop;  // asked now and then; only search/ ties it to a clock
+  std::int64_t candidates = 8;        // how many plans are wanted at most, per micro-batch size
+};
+
+enum class PlanStatus { kOk, kInfeasible, kGaveUp };
+
+struct PlanResult {
+  PlanStatus status = PlanStatus::kInfeasible;
+  std::string reason;             // why not kOk: which stage or operator, how many bytes are
+                                  // missing, what would do
+  std::vector<Plan> candidates;   // valid plans, the planner's own favourite first
+  std::int64_t work = 0;
+};
+
+struct Planner {
+  std::string name;     // "graphpipe"
+  std::string summary;  // one line, with the paper
+  PlanResult (*plan)(const Problem& problem, const Budget& budget);
+};
+
+const std::vector<Planner>& planners();  // registry.cc; graphpipe first
+// Throws InputError("--planner", ...) with the names that exist.
+const Planner& planner_named(const std::string& name);
+
+// What planners share: a Plan with the problem's fields filled in, and no stages.
+Plan empty_plan(const Problem& problem, const std::string& planner);
+
+// Micro-batch sizes to try, ascending: options.micro_batches, or the powers of two up to
+// the mini-batch. Throws InputError("--micro-batch", ...) where one exceeds it.
+std::vector<std::int64_t> micro_batch_sizes(const Problem& problem);
+
+}  // namespace graphpipe

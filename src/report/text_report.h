@@ -1,0 +1,37 @@
+// Plans and traces for a terminal.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cluster/cluster.h"
+#include "cost/cost_model.h"
+#include "plan/plan.h"
+#include "schedule/schedule.h"
+#include "schedule/trace.h"
+
+namespace graphpipe {
+
+// The summary line, then a row a stage: operators (first .. last and count), devices,
+// micro-batch, in flight, memory by part, time per sample; then edges.
+std::string plan_table(const Plan& plan, const Graph& graph, const Cluster& cluster,
+                       const CostModel& costs);
+
+// One row a plan: planner, status, depth, micro-batch, iteration, throughput, speed-up over
+// the slowest that is ok, bubble, peak memory, gap.
+struct ComparedPlan {
+  std::string planner;
+  std::string status;
+  std::string reason;
+  Plan plan;  // status ok
+};
+std::string compare_table(const std::vector<ComparedPlan>& plans);
+
+// The schedule as a grid: a row a rank, a column a time slot, F and B with their
+// micro-batch, dots where the rank idles, from a simulated trace with events. At most
+// `columns` characters wide: longer traces are cut after the warm-up and the end shown.
+std::string schedule_grid(const Trace& trace, const Schedule& schedule, const Plan& plan,
+                          int columns);
+
+}  // namespace graphpipe

@@ -1,0 +1,21 @@
+// Compute-only schedules from plans. The order is static: on every stage W = min(I / b,
+// number of micro-batches) warm-up forwards, then k backwards and k forwards in turn,
+// then the remaining backwards.
+
+#pragma once
+
+#include "graph/graph.h"
+#include "schedule/schedule.h"
+
+namespace graphpipe {
+
+// One training iteration over `samples` samples (the plan's mini-batch, or fewer: a
+// short last batch). Total in the plan and the number of samples: any M >= 1, M below
+// the depth included. Takes plan.schedule. Has a period where there are enough
+// micro-batches for one.
+Schedule build_schedule(const Plan& plan, const Graph& graph, std::int64_t samples);
+
+// Forwards only, for evaluation.
+Schedule build_forward_schedule(const Plan& plan, const Graph& graph, std::int64_t samples);
+
+}  // namespace graphpipe

@@ -1,0 +1,31 @@
+// Planners propose, the simulator judges.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planners/planner.h"
+#include "schedule/trace.h"
+
+namespace graphpipe {
+
+struct SearchResult {
+  PlanStatus status = PlanStatus::kInfeasible;
+  std::string reason;
+  Plan plan;                 // with its estimate filled in; kOk only
+  double search_s = 0;       // the planner's own time
+  double judge_s = 0;        // the simulator's
+  int candidates = 0;        // how many plans were judged
+};
+
+// Runs the planner, verifies and simulates its candidates (quickly first, the best few in
+// full) and returns the fastest that fits; ties go to the planner's order. Stops the
+// planner after `time_limit_s` (0: no limit).
+SearchResult search_plan(const Planner& planner, const Problem& problem, double time_limit_s = 0);
+
+// Simulates, verifies memory and fills in the estimate of a plan from anywhere.
+// Returns the reason where the plan does not fit ("" where it does).
+std::string judge_plan(Plan& plan, const Problem& problem);
+
+}  // namespace graphpipe

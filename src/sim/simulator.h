@@ -1,0 +1,35 @@
+// Discrete events: a lowered Schedule times Costs gives a Trace.
+//
+// Resources with a capacity: each rank computes one task at a time; ranks of a node
+// that share cores take one core a task, first come first served; a link carries one
+// message at a time per direction (a rank's port out, a rank's port in, and where a
+// level is shared its group's port). A transfer starts when its send has started, its
+// receive is posted and its ports are free; it holds the ports for bytes / bandwidth
+// and arrives a latency later. Computing and transferring overlap. See
+// docs/simulator.md for what is left out.
+
+#pragma once
+
+#include "cost/cost_model.h"
+#include "schedule/schedule.h"
+#include "schedule/trace.h"
+
+namespace graphpipe {
+
+struct SimulateOptions {
+  bool events = false;  // keep Trace::events and Trace::memory
+};
+
+// Requires: verified programs (a stall is an InternalError that names the ranks).
+// O(actions * log). Deterministic.
+Trace simulate(const Schedule& lowered, const Plan& plan, const Graph& graph,
+               const Cluster& cluster, const CostModel& costs, SimulateOptions options = {});
+
+// The iteration over plan.mini_batch samples: builds, lowers and simulates. With
+// `extrapolate`, a mini-batch of many micro-batches is simulated over two shorter ones
+// and the steady state extrapolated: exact where the steady state is periodic by then.
+Trace simulate_plan(const Plan& plan, const Graph& graph, const Cluster& cluster,
+                    const CostModel& costs, SimulateOptions options = {},
+                    bool extrapolate = false);
+
+}  // namespace graphpipe
