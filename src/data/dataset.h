@@ -1,0 +1,60 @@
+// Data sets: samples that every rank reads by id. Without libtorch.
+//
+// A data set is a folder with manifest.json and one little-endian, row-major binary file
+// a field (docs/formats.md). Fields are called as the graph's inputs; files are mapped,
+// not read.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace graphpipe {
+
+struct Field {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  std::vector<std::int64_t> shape;  // of one sample
+  const std::byte* data = nullptr;  // samples() * bytes_per_sample
+  std::int64_t bytes_per_sample() const;
+};
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::string name() const = 0;
+  virtual std::int64_t samples() const = 0;
+  virtual const std::vector<Field>& fields() const = 0;
+  const Field* field(const std::string& name) const;  // null: not there
+};
+
+// Maps the folder's files. Throws InputError("FOLDER/manifest.json: /fields/2", ...).
+std::unique_ptr<Dataset> open_dataset(const std::string& folder);
+
+// Random samples that fit the graph's inputs: floats normal, integers below what their
+// consumers allow (table entries, classes), by seed.
+std::unique_ptr<Dataset> synthetic_dataset(const Graph& graph, std::int64_t samples,
+                                           std::uint64_t seed);
+
+// The --data argument: a built-in name ("movielens", "digits", "synthetic"), looked up in
+// $GRAPHPIPE_DATA or ~/.cache/graphpipe/data, or a folder. Throws InputError("--data", ...)
+// that says how to fetch what is missing (tools/fetch_data.sh NAME), and names inputs of
+// the graph that no field serves, with dtype and shape expected and found.
+std::unique_ptr<Dataset> load_dataset(const std::string& argument, const Graph& graph,
+                                      std::uint64_t seed);
+
+struct Split {
+  std::vector<std::int64_t> train;  // sample ids
+  std::vector<std::int64_t> validation;
+  std::vector<std::int64_t> test;
+};
+// 80 / 10 / 10 by seed. Requires: at least 10 samples.
+Split split_dataset(std::int64_t samples, std::uint64_t seed);
+
+}  // namespace graphpipe

@@ -1,0 +1,85 @@
+// One rank of a training run: interprets its program of the Schedule. There is one
+// order, the Schedule's; nothing here decides what comes next.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cost/cost_model.h"
+#include "data/dataset.h"
+#include "job/job.h"
+#include "plan/plan.h"
+#include "runtime/transport.h"
+#include "schedule/schedule.h"
+#include "schedule/trace.h"
+
+namespace graphpipe {
+
+struct RankTrainerOptions {
+  TrainOptions train;
+  // Called before each action (for the launcher's status file); may be empty.
+  std::function<void(const Action& action, std::int64_t iteration, std::int64_t position,
+                     const char* phase)>
+      on_action;
+  bool keep_gradients = false;  // for tests: gradients of the last iteration stay readable
+  bool trace = false;           // record the events of the last iteration
+};
+
+struct IterationResult {
+  double loss = 0;       // of the whole model over the whole mini-batch, the same on every rank
+  double grad_norm = 0;  // over unique parameters, the same on every rank
+};
+
+// What was measured since reset_measurements(), of this rank.
+struct RankMeasurement {
+  std::int64_t iterations = 0;
+  double compute_s = 0;          // wall time inside operators (forward and backward)
+  double compute_cpu_s = 0;      // thread CPU time inside operators
+  double total_cpu_s = 0;        // thread CPU time of the executor, operators included
+  std::int64_t actions = 0;
+  std::int64_t peak_bytes = 0;   // of tensors, weights and optimiser state included
+  std::int64_t bytes_sent = 0;
+};
+
+class RankTrainer {
+ public:
+  // `transport` and what the references name must outlive the trainer. Parameters are
+  // initialised by (seed, name). The rank is transport.rank(): index into
+  // Schedule::ranks. Collective.
+  RankTrainer(const Plan& plan, const Graph& graph, const Cluster& cluster,
+              const Dataset& dataset, Transport& transport, RankTrainerOptions options);
+  ~RankTrainer();
+
+  // One synchronous training iteration over these samples (at most the plan's mini-batch;
+  // fewer make a short batch). With `metrics`, loss and grad_norm are summed over the ranks
+  // (a collective); without, they are 0. All ranks call with the same arguments.
+  IterationResult train(const std::vector<std::int64_t>& ids, std::int64_t iteration, bool metrics);
+
+  // Means over the samples of every loss and metric of the graph, by a forward-only
+  // schedule in mini-batches; touches no training state. "loss" is the model's. The same
+  // on every rank. Collective.
+  std::map<std::string, double> evaluate(const std::vector<std::int64_t>& ids);
+
+  // The weights now (a copy), and back: for keeping the best.
+  void save_weights();
+  void restore_weights();
+
+  void reset_measurements();
+  RankMeasurement measurement() const;
+  const Trace& trace() const;  // of this rank's last iteration, times from its start
+
+  // Parameters and (with keep_gradients) gradients held by this rank, by name.
+  std::map<std::string, at::Tensor> parameters() const;
+  std::map<std::string, at::Tensor> gradients() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace graphpipe

@@ -1,0 +1,37 @@
+// Single-device training without stages, schedules or messages: the plain version that
+// judges the pipeline.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "job/job.h"
+#include "runtime/rank_trainer.h"
+
+namespace graphpipe {
+
+class ReferenceTrainer {
+ public:
+  ReferenceTrainer(const Graph& graph, const Dataset& dataset, TrainOptions options);
+  ~ReferenceTrainer();
+
+  // Forward and backward over each micro-batch of `micro_batch` samples in turn, gradients
+  // added up, then one step. micro_batch = ids.size(): one full batch.
+  IterationResult train(const std::vector<std::int64_t>& ids, std::int64_t iteration,
+                        std::int64_t micro_batch);
+  std::map<std::string, double> evaluate(const std::vector<std::int64_t>& ids,
+                                         std::int64_t micro_batch);
+  std::map<std::string, at::Tensor> parameters() const;
+  std::map<std::string, at::Tensor> gradients() const;  // of the last iteration
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace graphpipe
