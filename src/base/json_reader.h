@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file.h"
+
 namespace graphpipe {
 
 using Json = nlohmann::ordered_json;
@@ -52,11 +54,5 @@ class JsonReader {
 // Parses text. Throws InputError("FILE:LINE:COLUMN", ...) on a syntax error, a
 // duplicate key, or nesting deeper than 64.
 Json parse_json(std::string_view text, const std::string& file);
-
-// Throws InputError(path, ...) where the file cannot be read.
-std::string read_file(const std::string& path);
-
-// Writes to a temporary beside `path` and renames. Throws InputError(path, ...).
-void write_file(const std::string& path, std::string_view text);
 
 }  // namespace graphpipe
