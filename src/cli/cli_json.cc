@@ -1,0 +1,144 @@
+#include "cli/cli_json.h"
+
+#include "base/hash.h"
+#include "base/json_reader.h"
+#include "plan/plan_json.h"
+
+namespace graphpipe {
+namespace {
+
+std::string text_of(const Json& json) { return json.dump(2) + "\n"; }
+
+Json problem_fields(const Problem& problem, const std::string& planner) {
+  return {{"model", problem.model_argument},
+          {"planner", planner},
+          {"cluster", problem.cluster_argument},
+          {"devices", problem.cluster->device_count()},
+          {"mini_batch", problem.mini_batch}};
+}
+
+}  // namespace
+
+std::string models_json(const std::vector<ZooModel>& models) {
+  Json list = Json::array();
+  for (const ZooModel& model : models) {
+    Json parameters = Json::array();
+    for (const ZooParameter& p : model.parameters) {
+      parameters.push_back({{"name", p.name},
+                            {"default", p.value},
+                            {"low", p.low},
+                            {"high", p.high},
+                            {"meaning", p.meaning}});
+    }
+    list.push_back(
+        {{"name", model.name}, {"summary", model.summary}, {"parameters", parameters}});
+  }
+  return text_of({{"models", list}});
+}
+
+std::string show_json(const Graph& graph, const ModelSummary& summary) {
+  Json inputs = Json::array();
+  for (const TensorId id : graph.inputs) {
+    const Tensor& t = graph.tensor(id);
+    inputs.push_back({{"name", t.name}, {"dtype", dtype_name(t.dtype)}, {"shape", t.shape}});
+  }
+  return text_of({{"model", graph.name},
+                  {"operators", summary.operators},
+                  {"parameters", summary.parameters},
+                  {"parameter_bytes", summary.parameter_bytes},
+                  {"forward_flops_per_sample", summary.forward_flops_per_sample},
+                  {"branches", summary.branches},
+                  {"series_parallel", summary.series_parallel},
+                  {"graph_hash", hash_text(graph_hash(graph))},
+                  {"inputs", inputs}});
+}
+
+std::string no_plan_json(const Problem& problem, const std::string& planner,
+                         const SearchResult& result) {
+  Json json = problem_fields(problem, planner);
+  json["status"] = result.status == PlanStatus::kGaveUp ? "gave_up" : "infeasible";
+  json["reason"] = result.reason;
+  json["search_s"] = result.search_s;
+  return text_of(json);
+}
+
+std::string compare_json(const std::vector<ComparedPlan>& rows, const Problem& problem) {
+  Json list = Json::array();
+  for (const ComparedPlan& row : rows) {
+    if (row.status == "ok") {
+      list.push_back(Json::parse(to_json(row.plan, *problem.graph)));
+      continue;
+    }
+    Json json = problem_fields(problem, row.planner);
+    json["status"] = row.status;
+    json["reason"] = row.reason;
+    list.push_back(json);
+  }
+  return text_of({{"plans", list}});
+}
+
+std::string simulate_json(const Trace& trace, const Schedule& schedule) {
+  Json devices = Json::array();
+  for (std::size_t r = 0; r < trace.ranks.size(); ++r) {
+    devices.push_back({{"rank", r},
+                       {"device", schedule.ranks[r].device.value},
+                       {"busy_s", trace.ranks[r].busy_s},
+                       {"peak_memory_bytes", trace.ranks[r].peak_memory_bytes}});
+  }
+  return text_of({{"iteration_s", trace.iteration_s},
+                  {"throughput_samples_per_s", trace.throughput_samples_per_s()},
+                  {"bubble_fraction", trace.bubble_fraction()},
+                  {"devices", devices}});
+}
+
+std::string verify_json(const Verification& verification) {
+  Json faults = Json::array();
+  for (const Fault& fault : verification.faults) {
+    faults.push_back({{"rule", fault.rule}, {"where", fault.where}, {"message", fault.message}});
+  }
+  Json ranks = Json::array();
+  for (const RankMemory& memory : verification.memory) {
+    ranks.push_back({{"static_bytes", memory.static_bytes},
+                     {"peak_bytes", memory.peak_bytes},
+                     {"peak_at", memory.peak_at}});
+  }
+  return text_of({{"ok", verification.ok()}, {"faults", faults}, {"ranks", ranks}});
+}
+
+std::optional<TrainLine> parse_train_line(const std::string& line) {
+  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return std::nullopt;
+  TrainLine parsed;
+  const auto numbers_of = [](const Json& object) {
+    std::map<std::string, double> numbers;
+    for (const auto& [key, value] : object.items()) {
+      if (value.is_number()) numbers[key] = value.get<double>();
+    }
+    return numbers;
+  };
+  parsed.numbers = numbers_of(json);
+  if (json.contains("iteration") && json.contains("loss")) {
+    parsed.iteration = json.at("iteration").get<std::int64_t>();
+    parsed.loss = json.value("loss", 0.0);
+    parsed.samples_per_s = json.value("samples_per_s", 0.0);
+  }
+  parsed.epoch = json.value("epoch", 0.0);
+  if (json.contains("validation")) parsed.validation = numbers_of(json.at("validation"));
+  parsed.done = json.value("done", false);
+  if (json.contains("metrics")) parsed.metrics = numbers_of(json.at("metrics"));
+  if (json.contains("stages")) {
+    for (const Json& stage : json.at("stages")) {
+      MeasuredStage row;
+      row.stage = stage.value("stage", 0);
+      row.predicted_s = stage.value("predicted_s", 0.0);
+      row.measured_s = stage.value("measured_s", 0.0);
+      row.predicted_peak_bytes = stage.value("predicted_peak_bytes", std::int64_t{0});
+      row.measured_peak_bytes = stage.value("measured_peak_bytes", std::int64_t{0});
+      row.bytes_sent = stage.value("bytes_sent", std::int64_t{0});
+      parsed.stages.push_back(row);
+    }
+  }
+  return parsed;
+}
+
+}  // namespace graphpipe

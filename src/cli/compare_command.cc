@@ -1,0 +1,67 @@
+// graphpipe compare MODEL: every planner on the same costs, judged by the same simulator.
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/cli_json.h"
+#include "cli/command.h"
+#include "cli/inputs.h"
+#include "report/text_report.h"
+#include "search/search.h"
+
+namespace graphpipe {
+namespace {
+
+struct CompareFlags {
+  ProblemFlags problem;
+  std::string planners;
+};
+
+std::vector<const Planner*> chosen_planners(const std::string& names) {
+  std::vector<const Planner*> chosen;
+  if (names.empty()) {
+    for (const Planner& planner : planners()) chosen.push_back(&planner);
+  }
+  for (const std::string& name : split_text(names, ',')) chosen.push_back(&planner_named(name));
+  return chosen;
+}
+
+std::string_view status_name(PlanStatus status) {
+  switch (status) {
+    case PlanStatus::kOk: return "ok";
+    case PlanStatus::kInfeasible: return "infeasible";
+    case PlanStatus::kGaveUp: return "gave_up";
+  }
+  return "";
+}
+
+void run_compare(const CompareFlags& flags, CommandLine& line) {
+  const auto chosen = chosen_planners(flags.planners);
+  const LoadedProblem loaded(flags.problem);
+  std::vector<ComparedPlan> rows;
+  bool any = false;
+  for (const Planner* planner : chosen) {
+    SearchResult result = search_plan(*planner, loaded.problem, flags.problem.time_limit_s);
+    any = any || result.status == PlanStatus::kOk;
+    rows.push_back({planner->name, std::string(status_name(result.status)), result.reason,
+                    std::move(result.plan)});
+  }
+  print_out(line.json ? compare_json(rows, loaded.problem) : compare_table(rows));
+  if (!any) line.exit_code = kExitNo;
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app, CommandLine& line) {
+  CLI::App* command =
+      app.add_subcommand("compare", "every planner on the same costs, by the same judge");
+  auto flags = std::make_shared<CompareFlags>();
+  flags->problem.add_to(*command);
+  command->add_option("--planners", flags->planners, "a,b,c; default: all");
+  command->callback([flags, &line] { run_compare(*flags, line); });
+}
+
+}  // namespace graphpipe

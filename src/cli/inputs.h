@@ -1,0 +1,69 @@
+// From arguments to values: clusters, costs, problems, plan files.
+
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster/cluster.h"
+#include "cost/cost_model.h"
+#include "graph/graph.h"
+#include "plan/plan.h"
+#include "planners/planner.h"
+
+namespace graphpipe {
+
+// A cluster JSON file where the argument names one, a preset otherwise. Prints the
+// cluster's note (ranks that share cores) to standard error.
+Cluster load_cluster(const std::string& argument);
+
+// The measured profile of that file, or the analytic model where it is "".
+std::unique_ptr<CostModel> load_costs(const std::string& profile_path, const Graph& graph);
+
+// The profile that a plan was made with ("": the analytic model). Throws InputError where
+// it is not there any more.
+std::string profile_of(const Plan& plan, const std::string& plan_path);
+
+// The flags that plan and compare share.
+struct ProblemFlags {
+  std::string model;
+  std::string cluster;
+  std::int64_t mini_batch = 0;
+  std::string micro_batch;  // "4" or "1,2,4"; "": all powers of two
+  std::string profile;
+  std::string options = "dp";
+  std::string optimizer = "sgd";
+  double time_limit_s = 0;
+
+  void add_to(CLI::App& command);
+};
+
+// A Problem with all that it points to.
+struct LoadedProblem {
+  explicit LoadedProblem(const ProblemFlags& flags);
+  Graph graph;
+  Cluster cluster;
+  std::unique_ptr<CostModel> costs;
+  Problem problem;
+};
+
+PlanOptions parse_plan_options(const ProblemFlags& flags);
+OptimizerKind parse_optimizer(const std::string& text, const std::string& where);
+std::vector<std::int64_t> parse_integers(const std::string& text, const std::string& where);
+
+// A plan file with the graph, cluster and costs that it was made for, validated. Costs
+// are the profile given, or else those named in the plan.
+struct LoadedPlan {
+  LoadedPlan(const std::string& path, const std::string& profile_path);
+  Plan plan;
+  Graph graph;
+  Cluster cluster;
+  std::unique_ptr<CostModel> costs;
+};
+
+void print_out(const std::string& text);  // to standard output
+void print_note(const std::string& text);  // "note: ..." to standard error
+
+}  // namespace graphpipe

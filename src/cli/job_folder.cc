@@ -1,0 +1,42 @@
+#include "cli/job_folder.h"
+
+#include <stdlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace graphpipe {
+
+JobFolder::JobFolder() {
+  path_ = (std::filesystem::temp_directory_path() / "graphpipe-job-XXXXXX").string();
+  if (mkdtemp(path_.data()) == nullptr) {
+    throw InputError(path_, std::string("cannot make a folder for the run: ") +
+                                std::strerror(errno) + "; set TMPDIR to one that can be written");
+  }
+}
+
+JobFolder::~JobFolder() {
+  std::error_code ignored;  // a destructor has nobody to tell
+  std::filesystem::remove_all(path_, ignored);
+}
+
+void JobFolder::write(const std::string& name, const std::string& text) const {
+  write_file(path_ + "/" + name, text);
+}
+
+std::string require_worker() {
+  const std::string worker = find_worker();
+  if (worker.empty()) {
+    throw InputError("graphpipe-worker",
+                     "not found beside graphpipe or on PATH; build it with: cmake --workflow "
+                     "--preset full");
+  }
+  return worker;
+}
+
+}  // namespace graphpipe

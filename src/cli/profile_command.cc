@@ -1,0 +1,108 @@
+// graphpipe profile MODEL: measured seconds and bytes per operator signature.
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/command.h"
+#include "cli/inputs.h"
+#include "cli/job_folder.h"
+#include "cluster/cluster_json.h"
+#include "cluster/presets.h"
+#include "cost/profile_json.h"
+#include "graph/graph_json.h"
+#include "job/launcher.h"
+#include "models/models.h"
+
+namespace graphpipe {
+namespace {
+
+struct ProfileFlags {
+  std::string model;
+  std::string micro_batch;
+  std::string device = "cpu";
+  std::string output;
+  int repeats = 5;
+  int ranks = 1;
+};
+
+std::string profile_text(const Profile& profile) {
+  std::size_t failed = 0;
+  std::string text;
+  for (const auto& [signature, entry] : profile.entries) {
+    if (entry.failure.empty()) continue;
+    ++failed;
+    text += fmt::format("not measured: {}: {}\n", signature, entry.failure);
+  }
+  text += fmt::format("{} distinct operators measured on {} ({}), {} rank(s) busy on {} core(s)\n",
+                      profile.entries.size() - failed, profile.device, profile.library,
+                      profile.load, profile.cores);
+  if (profile.transfer_bytes_per_s > 0) {
+    text += fmt::format("between ranks: latency {}, {}/s\n",
+                        seconds_text(profile.transfer_latency_s),
+                        bytes_text(profile.transfer_bytes_per_s));
+  }
+  return text;
+}
+
+void check_flags(const ProfileFlags& flags) {
+  if (flags.device != "cpu") {
+    throw InputError("--device", fmt::format("'{}' is not supported by this version; it measures "
+                                             "on cpu",
+                                             flags.device));
+  }
+  if (flags.ranks < 1) throw InputError("--ranks", fmt::format("{} is not at least 1", flags.ranks));
+}
+
+void run_profile(const ProfileFlags& flags, CommandLine& line) {
+  check_flags(flags);
+  const std::string worker = require_worker();
+  const Graph graph = load_model(flags.model);
+  const JobFolder folder;
+  Job job;
+  job.kind = "profile";
+  job.folder = folder.path();
+  job.model = flags.model;
+  job.profile_samples = parse_integers(flags.micro_batch, "--micro-batch");
+  job.profile_repeats = flags.repeats;
+  job.profile_load = flags.ranks;
+  folder.write("graph.json", to_json(graph));
+  write_job(job);
+  const LaunchResult result = run_workers(worker, job, flags.ranks, [&](const std::string& text) {
+    if (!line.json) print_out(text);
+  });
+  if (result.exit_code != 0) {
+    fmt::print(stderr, "error: {}\n", result.first_cause);
+    line.exit_code = result.exit_code;
+    return;
+  }
+  const std::string measured = read_file(folder.path() + "/profile.json");
+  if (!flags.output.empty()) write_file(flags.output, measured);
+  if (line.json) return print_out(measured);
+  print_out(profile_text(parse_profile(measured, "profile.json")));
+  if (!flags.output.empty()) print_out(fmt::format("written to {}", flags.output));
+}
+
+}  // namespace
+
+void add_profile_command(CLI::App& app, CommandLine& line) {
+  CLI::App* command = app.add_subcommand("profile", "measure the operators on this machine");
+  auto flags = std::make_shared<ProfileFlags>();
+  command->add_option("MODEL", flags->model, "a zoo name with parameters, or a file")->required();
+  command->add_option("--micro-batch", flags->micro_batch, "sample counts to measure: 1,2,4,8")
+      ->required();
+  command->add_option("--device", flags->device, "what to measure on")->capture_default_str();
+  command->add_option("--ranks", flags->ranks,
+                      "how many ranks are busy meanwhile, as the plan will have")
+      ->capture_default_str();
+  command->add_option("--repeats", flags->repeats, "measurements, of which the median is taken")
+      ->capture_default_str();
+  command->add_option("-o,--output", flags->output, "where to write the profile");
+  command->callback([flags, &line] { run_profile(*flags, line); });
+}
+
+}  // namespace graphpipe

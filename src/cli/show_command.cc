@@ -1,0 +1,130 @@
+// graphpipe show MODEL: what the model is, before anything is planned.
+
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+
+#include "base/text.h"
+#include "cli/cli_json.h"
+#include "cli/command.h"
+#include "cli/inputs.h"
+#include "graph/series_parallel.h"
+#include "models/models.h"
+
+namespace graphpipe {
+namespace {
+
+ModelSummary summarise(const Graph& graph, const SpTree& tree) {
+  ModelSummary summary;
+  summary.operators = static_cast<std::int64_t>(graph.op_count());
+  for (const Parameter& p : graph.params) {
+    summary.parameters += element_count(p.shape);
+    summary.parameter_bytes += param_bytes(p);
+  }
+  for (std::size_t i = 0; i < graph.op_count(); ++i) {
+    summary.forward_flops_per_sample += forward_flops_per_sample(graph, OpId(i));
+  }
+  summary.branches = branch_count(tree);
+  summary.series_parallel = tree.exact;
+  return summary;
+}
+
+std::string kinds_text(const Graph& graph) {
+  std::map<std::string, int> counts;
+  for (const Operator& op : graph.ops) ++counts[std::string(op_kind_name(op.kind))];
+  std::string text;
+  for (const auto& [kind, count] : counts) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, kind);
+  }
+  return text;
+}
+
+std::string inputs_text(const Graph& graph) {
+  std::string text;
+  for (const TensorId id : graph.inputs) {
+    const Tensor& t = graph.tensor(id);
+    text += fmt::format("{}{} {} ({})", text.empty() ? "" : ", ", t.name, dtype_name(t.dtype),
+                        fmt::join(t.shape, ", "));
+  }
+  return text;
+}
+
+// The tree by pieces: one line a child of the root, branches indented, so that a
+// model of a thousand operators stays readable.
+void add_pieces(const SpTree& tree, const Graph& graph, int node, int indent, std::string& text) {
+  const SpTree::Node& n = tree.node(node);
+  const std::string pad(static_cast<std::size_t>(indent), ' ');
+  const auto span = [&](const std::vector<OpId>& ops) {
+    if (ops.empty()) return std::string("(empty: the fork feeds the join)");
+    if (ops.size() == 1) return graph.op(ops.front()).name;
+    return fmt::format("{} .. {} ({} operators)", graph.op(ops.front()).name,
+                       graph.op(ops.back()).name, ops.size());
+  };
+  switch (n.kind) {
+    case SpTree::Kind::kOp:
+    case SpTree::Kind::kEmpty:
+      text += fmt::format("{}{}\n", pad, span(n.ops));
+      return;
+    case SpTree::Kind::kParallel:
+      text += fmt::format("{}{} branches\n", pad, n.children.size());
+      for (const int child : n.children) {
+        text += fmt::format("{}  | {}\n", pad, span(tree.node(child).ops));
+      }
+      return;
+    case SpTree::Kind::kSeries:
+      break;
+  }
+  std::vector<OpId> run;  // operators in a row share a line
+  const auto flush = [&] {
+    if (!run.empty()) text += fmt::format("{}{}\n", pad, span(run));
+    run.clear();
+  };
+  for (const int child : n.children) {
+    if (tree.node(child).kind == SpTree::Kind::kOp) {
+      run.push_back(tree.node(child).op);
+      continue;
+    }
+    flush();
+    add_pieces(tree, graph, child, indent, text);
+  }
+  flush();
+}
+
+std::string show_text(const Graph& graph, const SpTree& tree, const ModelSummary& s) {
+  std::string text = fmt::format(
+      "{}: {} operators, {} parameters ({}), {} MFLOP forward per sample\n", graph.name,
+      count_text(s.operators), count_text(s.parameters),
+      bytes_text(static_cast<double>(s.parameter_bytes)),
+      count_text(static_cast<std::int64_t>(s.forward_flops_per_sample / 1e6 + 0.5)));
+  text += fmt::format("inputs: {}\n", inputs_text(graph));
+  text += fmt::format("operators: {}\n", kinds_text(graph));
+  text += fmt::format("branches: {}; {}\n\n", s.branches,
+                      tree.exact ? "series-parallel"
+                                 : fmt::format("not series-parallel: planned over an order that "
+                                               "adds {} pairs to its dependencies",
+                                               tree.added_order));
+  add_pieces(tree, graph, tree.root, 2, text);
+  return text;
+}
+
+}  // namespace
+
+void add_show_command(CLI::App& app, CommandLine& line) {
+  CLI::App* command =
+      app.add_subcommand("show", "operators, parameters, FLOPs, branches, series-parallel tree");
+  auto model = std::make_shared<std::string>();
+  auto full = std::make_shared<bool>(false);
+  command->add_option("MODEL", *model, "a zoo name with parameters, or a file")->required();
+  command->add_flag("--tree", *full, "print the whole series-parallel tree");
+  command->callback([&line, model, full] {
+    const Graph graph = load_model(*model);
+    const SpTree tree = decompose_series_parallel(graph);
+    const ModelSummary summary = summarise(graph, tree);
+    if (line.json) return print_out(show_json(graph, summary));
+    print_out(show_text(graph, tree, summary));
+    if (*full) print_out("\n" + to_text(tree, graph));
+  });
+}
+
+}  // namespace graphpipe

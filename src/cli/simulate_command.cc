@@ -1,0 +1,73 @@
+// graphpipe simulate PLAN: the timeline.
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "cli/cli_json.h"
+#include "cli/command.h"
+#include "cli/inputs.h"
+#include "report/text_report.h"
+#include "schedule/build.h"
+#include "schedule/lower.h"
+#include "schedule/trace_json.h"
+#include "sim/simulator.h"
+
+namespace graphpipe {
+namespace {
+
+constexpr int kDefaultColumns = 100;
+
+int terminal_columns() {
+  winsize size{};
+  if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 40) {
+    return size.ws_col;
+  }
+  return kDefaultColumns;
+}
+
+std::string simulate_text(const Trace& trace, const Schedule& schedule, const Plan& plan) {
+  std::string text = schedule_grid(trace, schedule, plan, terminal_columns());
+  text += fmt::format("\niteration {}, {:.4g} samples/s, bubble {:.1f} %\n",
+                      seconds_text(trace.iteration_s), trace.throughput_samples_per_s(),
+                      100 * trace.bubble_fraction());
+  for (std::size_t r = 0; r < trace.ranks.size(); ++r) {
+    text += fmt::format("  rank {}: busy {}, peak {}\n", r, seconds_text(trace.ranks[r].busy_s),
+                        bytes_text(static_cast<double>(trace.ranks[r].peak_memory_bytes)));
+  }
+  return text;
+}
+
+void run_simulate(const std::string& path, const std::string& profile, const std::string& trace_path,
+                  const CommandLine& line) {
+  const LoadedPlan loaded(path, profile);
+  const Schedule schedule = build_schedule(loaded.plan, loaded.graph, loaded.plan.mini_batch);
+  const Schedule programs = lower(schedule, loaded.plan, loaded.graph);
+  const Trace trace = simulate(programs, loaded.plan, loaded.graph, loaded.cluster, *loaded.costs,
+                               {.events = true});
+  if (!trace_path.empty()) write_file(trace_path, to_chrome_trace(trace, programs, loaded.plan));
+  if (line.json) return print_out(simulate_json(trace, programs));
+  print_out(simulate_text(trace, programs, loaded.plan));
+  if (!trace_path.empty()) {
+    print_out(fmt::format("trace written to {}: open it in Perfetto or chrome://tracing", trace_path));
+  }
+}
+
+}  // namespace
+
+void add_simulate_command(CLI::App& app, CommandLine& line) {
+  CLI::App* command = app.add_subcommand("simulate", "the timeline of a plan");
+  auto plan = std::make_shared<std::string>();
+  auto profile = std::make_shared<std::string>();
+  auto trace = std::make_shared<std::string>();
+  command->add_option("PLAN", *plan, "a plan file")->required();
+  command->add_option("--profile", *profile, "measured costs; default: those of the plan");
+  command->add_option("--trace", *trace, "write a Chrome trace there");
+  command->callback([plan, profile, trace, &line] { run_simulate(*plan, *profile, *trace, line); });
+}
+
+}  // namespace graphpipe

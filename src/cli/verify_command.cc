@@ -1,0 +1,59 @@
+// graphpipe verify PLAN: the plan and its compiled programs, statically.
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/cli_json.h"
+#include "cli/command.h"
+#include "cli/inputs.h"
+#include "models/models.h"
+#include "plan/plan_json.h"
+#include "schedule/verify.h"
+
+namespace graphpipe {
+namespace {
+
+std::string verify_text(const Verification& verification) {
+  std::string text;
+  for (const Fault& fault : verification.faults) {
+    text += fmt::format("{}: {}: {}\n", fault.where, fault.rule, fault.message);
+  }
+  if (!verification.ok()) return text;
+  text = "ok: every message meets its receive, no cycle of waits, every value ends once\n";
+  for (std::size_t r = 0; r < verification.memory.size(); ++r) {
+    const RankMemory& m = verification.memory[r];
+    text += fmt::format("  rank {}: peak {} (of it {} weights, gradients, optimiser) at {}\n", r,
+                        bytes_text(static_cast<double>(m.peak_bytes)),
+                        bytes_text(static_cast<double>(m.static_bytes)), m.peak_at);
+  }
+  return text;
+}
+
+// A plan with faults must still load, so that all of them can be told.
+void run_verify(const std::string& path, const std::string& profile, CommandLine& line) {
+  const Plan plan = parse_plan(read_file(path), path);
+  const Graph graph = load_model(plan.model);
+  const Cluster cluster = load_cluster(plan.cluster);
+  const auto costs = load_costs(profile.empty() ? profile_of(plan, path) : profile, graph);
+  const Verification verification = verify_plan(plan, graph, cluster, *costs);
+  print_out(line.json ? verify_json(verification) : verify_text(verification));
+  if (!verification.ok()) line.exit_code = kExitNo;
+}
+
+}  // namespace
+
+void add_verify_command(CLI::App& app, CommandLine& line) {
+  CLI::App* command = app.add_subcommand("verify", "prove that a plan can run, without running it");
+  auto plan = std::make_shared<std::string>();
+  auto profile = std::make_shared<std::string>();
+  command->add_option("PLAN", *plan, "a plan file")->required();
+  command->add_option("--profile", *profile, "measured costs; default: those of the plan");
+  command->callback([plan, profile, &line] { run_verify(*plan, *profile, line); });
+}
+
+}  // namespace graphpipe
