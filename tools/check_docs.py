@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""Every link of a Markdown file, and every path of the tree that it names, exists."""
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(#[^)]*)?\)")
+PATH = re.compile(r"`((?:src|docs|tools|tests|bench|examples|cmake)/[\w./{},-]*[\w}/])`")
+
+
+def expand(path):
+    """a/{b,c}.h names two files."""
+    match = re.search(r"\{([^}]*)\}", path)
+    if not match:
+        return [path]
+    return [path[: match.start()] + word.strip() + path[match.end() :] for word in match.group(1).split(",")]
+
+
+def main():
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
+        cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    faults = []
+    for name in listed:
+        page = ROOT / name
+        text = page.read_text()
+        for target, _ in LINK.findall(text):
+            if "://" not in target and not (page.parent / target).exists():
+                faults.append(f"{name}: link to {target}, which is not there")
+        for named in PATH.findall(text):
+            for path in expand(named):
+                if not (ROOT / path).exists():
+                    faults.append(f"{name}: names {path}, which is not there")
+        for mark in re.findall(r"\bTBD\b|\bTODO\b", text):
+            faults.append(f"{name}: says {mark}")
+    for fault in faults:
+        print(fault)
+    print(f"check_docs: {len(listed)} pages, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
