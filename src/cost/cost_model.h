@@ -64,7 +64,8 @@ StageCost stage_cost(const CostModel& costs, const Graph& graph, const std::vect
 
 // Bytes that a rank keeps from the forward of `samples` samples to their backward: each
 // distinct tensor that an operator of the stage reads, the tensors that leave the
-// stage, and what operators save beside. Tensors of the graph's input count too.
+// stage, and what operators save beside. Tensors of the graph's input count too. Requires:
+// `ops` ascending.
 std::int64_t stage_saved_bytes(const CostModel& costs, const Graph& graph,
                                const std::vector<OpId>& ops, std::int64_t samples,
                                const DeviceType& device);

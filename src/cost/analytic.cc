@@ -1,0 +1,299 @@
+// The frozen analytic model; see analytic.h for the formulas.
+//
+// Symbols: r  share of the efficient peak that a product's tiles and waves leave
+//          T  tiles;  P  multiprocessors;  e  relative efficiency of a tile size
+//          B  samples;  S  sequence;  C  channels;  h  heads
+
+#include "cost/analytic.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace graphpipe {
+namespace {
+
+struct Tile {
+  std::int64_t rows;
+  std::int64_t columns;
+  double efficiency;
+};
+
+// NVIDIA, "Matrix Multiplication Background User's Guide", section on tile quantisation and
+// tile efficiency: smaller tiles reuse less data. The three values are the frozen ones.
+constexpr Tile kTiles[] = {{128, 128, 1.0}, {128, 64, 0.85}, {64, 64, 0.7}};
+
+constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// `problems` equal products (rows x inner) * (inner x columns), run as one kernel.
+struct Product {
+  std::int64_t problems = 1;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t inner = 0;
+  double flops() const {
+    return 2.0 * static_cast<double>(problems) * static_cast<double>(rows) *
+           static_cast<double>(columns) * static_cast<double>(inner);
+  }
+};
+
+// A CPU core (one multiprocessor) works in register tiles of a few numbers: no such loss.
+double tile_share(const Product& product, int multiprocessors) {
+  if (multiprocessors <= 1) return 1;
+  const double elements = static_cast<double>(product.problems) *
+                          static_cast<double>(product.rows) * static_cast<double>(product.columns);
+  double best = 0;
+  for (const Tile& tile : kTiles) {
+    const std::int64_t tiles = product.problems * divide_up(product.rows, tile.rows) *
+                               divide_up(product.columns, tile.columns);
+    // r = e * elements / (T * area) * T / (P * ceil(T / P)); T cancels.
+    const std::int64_t slots = multiprocessors * divide_up(tiles, multiprocessors);
+    best = std::max(
+        best, tile.efficiency * elements /
+                  (static_cast<double>(slots) * static_cast<double>(tile.rows * tile.columns)));
+  }
+  return best;
+}
+
+std::int64_t units_of(const Graph& graph, const Operator& op, std::int64_t samples) {
+  return graph.tensor(op.outputs.front()).batched ? samples : 1;
+}
+
+std::int64_t floating_bytes(const Graph& graph, const Operator& op) {
+  return dtype_bytes(graph.tensor(op.outputs.front()).dtype);
+}
+
+struct AttentionSizes {
+  std::int64_t B, S, C, h;
+};
+
+AttentionSizes attention_sizes(const Graph& graph, const Operator& op, std::int64_t samples) {
+  const std::vector<std::int64_t>& x = graph.tensor(op.inputs.front()).shape;
+  return {units_of(graph, op, samples), x[0], x[1], op.integer("heads")};
+}
+
+// FLOPs / r, summed over the operator's products: what the peak has to deliver.
+double linear_work(const Graph& graph, const Operator& op, std::int64_t samples, int P) {
+  const std::vector<std::int64_t>& weight = graph.param(op.params.front()).shape;  // (out, in)
+  const Tensor& y = graph.tensor(op.outputs.front());
+  const std::int64_t rows = units_of(graph, op, samples) * (element_count(y.shape) / weight[0]);
+  const Product product{1, rows, weight[0], weight[1]};
+  return product.flops() / tile_share(product, P);
+}
+
+double matmul_work(const Graph& graph, const Operator& op, std::int64_t samples, int P) {
+  const Tensor& a = graph.tensor(op.inputs[0]);
+  const Tensor& b = graph.tensor(op.inputs[1]);
+  const std::vector<std::int64_t>& y = graph.tensor(op.outputs.front()).shape;
+  const std::int64_t columns = y.back();
+  const std::int64_t rows = units_of(graph, op, samples) * (element_count(y) / columns);
+  const bool shared_b = !b.batched && b.shape.size() == 2;
+  const std::int64_t m = y[y.size() - 2];
+  const Product product = shared_b ? Product{1, rows, columns, a.shape.back()}
+                                   : Product{rows / m, m, columns, a.shape.back()};
+  return product.flops() / tile_share(product, P);
+}
+
+double attention_work(const AttentionSizes& n, int P) {
+  const std::int64_t head = n.C / n.h;
+  const Product products[] = {{1, n.B * n.S, 3 * n.C, n.C},  // queries, keys, values
+                              {n.B * n.h, n.S, n.S, head},   // scores
+                              {n.B * n.h, n.S, head, n.S},   // context
+                              {1, n.B * n.S, n.C, n.C}};     // out
+  double work = 0;
+  for (const Product& product : products) work += product.flops() / tile_share(product, P);
+  return work;
+}
+
+double forward_work(const Graph& graph, OpId id, std::int64_t samples, int P) {
+  const Operator& op = graph.op(id);
+  switch (op.kind) {
+    case OpKind::kLinear:
+      return linear_work(graph, op, samples, P);
+    case OpKind::kMatmul:
+      return matmul_work(graph, op, samples, P);
+    case OpKind::kAttention:
+      return attention_work(attention_sizes(graph, op, samples), P);
+    case OpKind::kLayerNorm:
+    case OpKind::kSoftmax:
+    case OpKind::kGelu:
+    case OpKind::kRelu:
+    case OpKind::kAdd:
+    case OpKind::kMul:
+    case OpKind::kAddParameter:
+    case OpKind::kConcat:
+    case OpKind::kEmbedding:
+    case OpKind::kEmbeddingBag:
+    case OpKind::kDropout:
+    case OpKind::kReshape:
+    case OpKind::kTranspose:
+    case OpKind::kSlice:
+    case OpKind::kMean:
+    case OpKind::kMseLoss:
+    case OpKind::kCrossEntropy:
+    case OpKind::kBinaryCrossEntropy:
+    case OpKind::kCorrect:
+      return static_cast<double>(units_of(graph, op, samples)) *
+             forward_flops_per_sample(graph, id);
+  }
+  GP_CHECK(false, "operator {} has no kind", op.name);
+  return 0;
+}
+
+bool is_lookup(OpKind kind) { return kind == OpKind::kEmbedding || kind == OpKind::kEmbeddingBag; }
+
+std::int64_t inputs_bytes(const Graph& graph, const Operator& op, std::int64_t samples,
+                          bool floating_only) {
+  std::int64_t bytes = 0;
+  for (const TensorId in : op.inputs) {
+    const Tensor& tensor = graph.tensor(in);
+    if (!floating_only || is_floating(tensor.dtype)) bytes += tensor_bytes(tensor, samples);
+  }
+  return bytes;
+}
+
+std::int64_t outputs_bytes(const Graph& graph, const Operator& op, std::int64_t samples) {
+  std::int64_t bytes = 0;
+  for (const TensorId out : op.outputs) bytes += tensor_bytes(graph.tensor(out), samples);
+  return bytes;
+}
+
+std::int64_t params_bytes(const Graph& graph, const Operator& op) {
+  std::int64_t bytes = 0;
+  for (const ParamId param : op.params) bytes += param_bytes(graph.param(param));
+  return bytes;
+}
+
+// Rows of the table that the samples' ids name, of an embedding or a bag.
+std::int64_t looked_up_bytes(const Graph& graph, const Operator& op, std::int64_t samples) {
+  const Tensor& ids = graph.tensor(op.inputs.front());
+  const Parameter& table = graph.param(op.params.front());
+  const std::int64_t units = ids.batched ? samples : 1;
+  return units * element_count(ids.shape) * table.shape.back() * dtype_bytes(table.dtype);
+}
+
+// Inputs, outputs and parameters, each moved once. A reshape is a view. A lookup moves
+// the rows that it names, not the table.
+double moved_bytes(const Graph& graph, const Operator& op, std::int64_t samples) {
+  if (op.kind == OpKind::kReshape) return 0;
+  const std::int64_t params =
+      is_lookup(op.kind) ? looked_up_bytes(graph, op, samples) : params_bytes(graph, op);
+  return static_cast<double>(inputs_bytes(graph, op, samples, false) +
+                             outputs_bytes(graph, op, samples) + params);
+}
+
+// What a forward keeps beyond inputs and outputs; see analytic.h.
+std::int64_t extra_saved_bytes(const Graph& graph, const Operator& op, std::int64_t samples,
+                               const DeviceType& device) {
+  const std::int64_t element = floating_bytes(graph, op);
+  switch (op.kind) {
+    case OpKind::kAttention: {
+      const AttentionSizes n = attention_sizes(graph, op, samples);
+      const std::int64_t probabilities = n.B * n.h * n.S * n.S;
+      const std::int64_t projections = device.multiprocessors > 1 ? 0 : 4 * n.B * n.S * n.C;
+      return element * (probabilities + projections);
+    }
+    case OpKind::kLayerNorm: {
+      const std::int64_t channels = graph.tensor(op.inputs.front()).shape.back();
+      return 2 * outputs_bytes(graph, op, samples) / channels;
+    }
+    case OpKind::kDropout:
+      return outputs_bytes(graph, op, samples);
+    case OpKind::kEmbeddingBag: {
+      const Tensor& ids = graph.tensor(op.inputs.front());
+      return 2 * tensor_bytes(ids, samples);
+    }
+    case OpKind::kMseLoss:
+    case OpKind::kCrossEntropy:
+    case OpKind::kBinaryCrossEntropy:
+      return tensor_bytes(graph.tensor(op.inputs.front()), samples);
+    case OpKind::kLinear:
+    case OpKind::kMatmul:
+    case OpKind::kSoftmax:
+    case OpKind::kGelu:
+    case OpKind::kRelu:
+    case OpKind::kAdd:
+    case OpKind::kMul:
+    case OpKind::kAddParameter:
+    case OpKind::kConcat:
+    case OpKind::kEmbedding:
+    case OpKind::kReshape:
+    case OpKind::kTranspose:
+    case OpKind::kSlice:
+    case OpKind::kMean:
+    case OpKind::kCorrect:
+      return 0;
+  }
+  GP_CHECK(false, "operator {} has no kind", op.name);
+  return 0;
+}
+
+// Tensors inside the operator that end with it.
+std::int64_t inner_bytes(const Graph& graph, const Operator& op, std::int64_t samples) {
+  if (op.kind == OpKind::kAttention) {
+    const AttentionSizes n = attention_sizes(graph, op, samples);
+    return floating_bytes(graph, op) * n.B * n.S * (3 * n.C + n.h * n.S);
+  }
+  if (op.kind == OpKind::kEmbeddingBag) return looked_up_bytes(graph, op, samples);
+  return outputs_bytes(graph, op, samples);
+}
+
+bool has_backward(OpKind kind) { return kind != OpKind::kCorrect; }
+
+bool has_trainable(const Graph& graph, const Operator& op) {
+  return std::ranges::any_of(op.params, [&](ParamId p) { return graph.param(p).trainable; });
+}
+
+// The share of a backward that a half of it is: of the inputs' gradients and the
+// parameters', or the one that there is.
+double half_share(const Graph& graph, const Operator& op, Phase phase) {
+  const bool weight = has_trainable(graph, op);
+  const bool input = !weight || std::ranges::any_of(op.inputs, [&](TensorId in) {
+    return is_floating(graph.tensor(in).dtype);
+  });
+  if (weight && input) return 0.5;
+  return (phase == Phase::kBackwardWeight) == weight ? 1 : 0;
+}
+
+}  // namespace
+
+OpCost AnalyticCosts::op_cost(const Graph& graph, OpId id, std::int64_t samples, int tensor_degree,
+                              const DeviceType& device, Phase phase) const {
+  GP_CHECK(tensor_degree == 1, "tensor degree {}", tensor_degree);
+  if (samples <= 0) return {};
+  const Operator& op = graph.op(id);
+  const int multiprocessors = options_.flat_efficiency ? 1 : device.multiprocessors;
+  const double compute_s = forward_work(graph, id, samples, multiprocessors) /
+                           (device.compute_efficiency * device.peak_flops_per_s);
+  const double bytes_per_s = device.memory_efficiency * device.memory_bandwidth_bytes_per_s;
+  const double launch_s = options_.launch_overhead_scale * device.launch_overhead_s;
+  const double moved = moved_bytes(graph, op, samples);
+  const std::int64_t inner = inner_bytes(graph, op, samples);
+  if (phase == Phase::kForward || phase == Phase::kRecompute) {
+    return {.seconds = std::max(compute_s, moved / bytes_per_s) + launch_s,
+            .workspace_bytes = inner,
+            .saved_bytes =
+                phase == Phase::kForward ? extra_saved_bytes(graph, op, samples, device) : 0};
+  }
+  if (!has_backward(op.kind)) return {};
+  const std::int64_t params = params_bytes(graph, op);
+  // The gradient of a table is dense: all its rows are written.
+  const double gradient = is_lookup(op.kind) ? static_cast<double>(params) : 0;
+  OpCost cost{
+      .seconds = std::max(2 * compute_s, (2 * moved + gradient) / bytes_per_s) + 2 * launch_s,
+      .workspace_bytes = inner + outputs_bytes(graph, op, samples) +
+                         inputs_bytes(graph, op, samples, true) + params};
+  if (phase != Phase::kBackward) cost.seconds *= half_share(graph, op, phase);
+  return cost;
+}
+
+std::string AnalyticCosts::name() const {
+  std::string name = "analytic";
+  if (options_.flat_efficiency) name += ", flat efficiency";
+  if (options_.launch_overhead_scale != 1) {
+    name += fmt::format(", launch overhead x {:g}", options_.launch_overhead_scale);
+  }
+  return name;
+}
+
+}  // namespace graphpipe

@@ -1,0 +1,63 @@
+#include "cost/cost_model.h"
+
+#include <algorithm>
+
+namespace graphpipe {
+namespace {
+
+bool contains(const std::vector<OpId>& sorted_ops, OpId op) {
+  return op.valid() && std::ranges::binary_search(sorted_ops, op);
+}
+
+}  // namespace
+
+double CostModel::transfer_s(std::int64_t bytes, const Link& link) const {
+  return link.latency_s + static_cast<double>(bytes) / link.bandwidth_bytes_per_s;
+}
+
+double CostModel::reduce_s(std::int64_t bytes, int ranks, const Link& link) const {
+  if (ranks < 2) return 0;
+  const double n = ranks;
+  return 2 * (n - 1) / n * static_cast<double>(bytes) / link.bandwidth_bytes_per_s +
+         2 * (n - 1) * link.latency_s;
+}
+
+StageCost stage_cost(const CostModel& costs, const Graph& graph, const std::vector<OpId>& ops,
+                     std::int64_t samples, const DeviceType& device) {
+  StageCost stage;
+  for (const OpId op : ops) {
+    const OpCost forward = costs.op_cost(graph, op, samples, 1, device, Phase::kForward);
+    const OpCost backward = costs.op_cost(graph, op, samples, 1, device, Phase::kBackward);
+    stage.forward_s += forward.seconds;
+    stage.backward_s += backward.seconds;
+    stage.workspace_bytes =
+        std::max({stage.workspace_bytes, forward.workspace_bytes, backward.workspace_bytes});
+  }
+  return stage;
+}
+
+// A tensor that an operator of the stage makes is either read inside, or leaves the stage
+// (to another one, a loss or a metric): all outputs count. So what is to be told apart is
+// only which inputs come from outside.
+std::int64_t stage_saved_bytes(const CostModel& costs, const Graph& graph,
+                               const std::vector<OpId>& ops, std::int64_t samples,
+                               const DeviceType& device) {
+  if (samples <= 0) return 0;
+  std::int64_t bytes = 0;
+  std::vector<TensorId> from_outside;
+  for (const OpId id : ops) {
+    const Operator& op = graph.op(id);
+    bytes += costs.op_cost(graph, id, samples, 1, device, Phase::kForward).saved_bytes;
+    for (const TensorId out : op.outputs) bytes += tensor_bytes(graph.tensor(out), samples);
+    for (const TensorId in : op.inputs) {
+      if (!contains(ops, graph.tensor(in).producer)) from_outside.push_back(in);
+    }
+  }
+  std::ranges::sort(from_outside);
+  const auto repeats = std::ranges::unique(from_outside);
+  from_outside.erase(repeats.begin(), repeats.end());
+  for (const TensorId in : from_outside) bytes += tensor_bytes(graph.tensor(in), samples);
+  return bytes;
+}
+
+}  // namespace graphpipe
