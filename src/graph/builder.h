@@ -11,6 +11,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "graph/graph.h"
@@ -42,8 +43,8 @@ class GraphBuilder {
   TensorId add_parameter(const std::string& name, TensorId x, Init init);
   TensorId concat(const std::string& name, std::vector<TensorId> xs, std::int64_t axis);
   // Tables are normal with standard deviation `scale`.
-  TensorId embedding(const std::string& name, TensorId ids, std::int64_t entries,
-                     std::int64_t dim, double scale = 0.1);
+  TensorId embedding(const std::string& name, TensorId ids, std::int64_t entries, std::int64_t dim,
+                     double scale = 0.1);
   TensorId embedding_bag(const std::string& name, TensorId ids, std::int64_t entries,
                          std::int64_t dim, const std::string& mode = "sum", double scale = 0.1);
   TensorId dropout(const std::string& name, TensorId x, double rate);
@@ -76,6 +77,10 @@ class GraphBuilder {
  private:
   Graph graph_;
   DType floating_;
+  // For asking only; nothing depends on their order.
+  std::unordered_set<std::string> tensor_names_;
+  std::unordered_set<std::string> param_names_;
+  std::unordered_set<std::string> op_names_;
 };
 
 }  // namespace graphpipe

@@ -63,8 +63,7 @@ struct Parameter {
   bool trainable = true;
 };
 
-using Attribute =
-    std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>>;
+using Attribute = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>>;
 
 struct Operator {
   std::string name;
@@ -79,6 +78,7 @@ struct Operator {
   std::int64_t integer(std::string_view attribute) const;
   double number(std::string_view attribute) const;
   bool flag(std::string_view attribute) const;
+  const std::string& text(std::string_view attribute) const;
   const std::vector<std::int64_t>& list(std::string_view attribute) const;
 };
 
@@ -111,7 +111,7 @@ struct Graph {
   std::string name;
   std::vector<Tensor> tensors;
   std::vector<Parameter> params;
-  std::vector<Operator> ops;  // in an order in which they can run (G5)
+  std::vector<Operator> ops;     // in an order in which they can run (G5)
   std::vector<TensorId> inputs;  // tensors without a producer, labels among them
   std::vector<Loss> losses;
   std::vector<Metric> metrics;
@@ -138,8 +138,7 @@ void validate(const Graph& graph, const std::string& where);
 // What the operator's outputs are, from its inputs, parameters and attributes.
 // Returned tensors have no name and no producer. Throws InputError(where, "G3: ...")
 // where the inputs do not fit the kind, naming expected and found shapes.
-std::vector<Tensor> infer_outputs(const Graph& graph, const Operator& op,
-                                  const std::string& where);
+std::vector<Tensor> infer_outputs(const Graph& graph, const Operator& op, const std::string& where);
 
 // Bytes of `samples` samples of the tensor (of the whole where it is not batched).
 std::int64_t tensor_bytes(const Tensor& tensor, std::int64_t samples);
@@ -154,8 +153,9 @@ std::vector<std::vector<OpId>> consumers(const Graph& graph);
 std::vector<bool> needs_gradient(const Graph& graph);
 
 // Depends on all that changes what is computed (kinds, attributes, shapes, wiring,
-// parameter names, initialisation, losses), not on names of tensors and operators
-// beyond the operators' own (randomness is keyed by them).
+// parameter names, initialisation, losses) and on the names by which things are looked
+// up (operators: randomness is keyed by them; inputs: fields of the data set), not on
+// names of other tensors, nor on metrics.
 std::uint64_t graph_hash(const Graph& graph);
 
 // What makes two operators cost the same: kind, attributes, dtypes, and shapes of

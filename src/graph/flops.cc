@@ -1,0 +1,72 @@
+// Floating-point operations of operators. A multiply-add counts two; for what is not a
+// matrix product the counts per element are rough, since memory decides there.
+
+#include "base/error.h"
+#include "graph/graph.h"
+
+namespace graphpipe {
+namespace {
+
+// Per element; transcendental functions count as the handful of operations that
+// libraries spend on them.
+constexpr double kSoftmaxPerElement = 8;    // maximum, subtract, exp, sum, divide
+constexpr double kLayerNormPerElement = 8;  // two sums, normalise, scale, shift
+constexpr double kGeluPerElement = 10;      // erf
+constexpr double kDropoutPerElement = 2;    // compare, scale
+constexpr double kSquaredErrorPerElement = 3;
+constexpr double kBinaryCrossEntropyPerElement = 10;
+
+double elements(const std::vector<std::int64_t>& shape) {
+  return static_cast<double>(element_count(shape));
+}
+
+}  // namespace
+
+double forward_flops_per_sample(const Graph& graph, OpId id) {
+  const Operator& op = graph.op(id);
+  const std::vector<std::int64_t>& x = graph.tensor(op.inputs[0]).shape;
+  const double in = elements(x);
+  const double out = elements(graph.tensor(op.outputs[0]).shape);
+  switch (op.kind) {
+    case OpKind::kLinear:
+    case OpKind::kMatmul:  // out holds rows and columns, the last dimension of x is summed over
+      return 2 * out * static_cast<double>(x.back());
+    case OpKind::kAttention: {
+      const auto T = static_cast<double>(x[0]);
+      const auto C = static_cast<double>(x[1]);
+      return 8 * T * C * C + 4 * T * T * C;
+    }
+    case OpKind::kLayerNorm:
+      return kLayerNormPerElement * in;
+    case OpKind::kSoftmax:
+    case OpKind::kCrossEntropy:
+      return kSoftmaxPerElement * in;
+    case OpKind::kGelu:
+      return kGeluPerElement * in;
+    case OpKind::kAdd:
+      return static_cast<double>(op.inputs.size() - 1) * in;
+    case OpKind::kRelu:
+    case OpKind::kMul:
+    case OpKind::kAddParameter:
+    case OpKind::kMean:
+    case OpKind::kCorrect:
+      return in;
+    case OpKind::kEmbeddingBag:  // n ids, each adds dim numbers
+      return in * out;
+    case OpKind::kDropout:
+      return kDropoutPerElement * in;
+    case OpKind::kMseLoss:
+      return kSquaredErrorPerElement * in;
+    case OpKind::kBinaryCrossEntropy:
+      return kBinaryCrossEntropyPerElement * in;
+    case OpKind::kConcat:
+    case OpKind::kEmbedding:
+    case OpKind::kReshape:
+    case OpKind::kTranspose:
+    case OpKind::kSlice:
+      return 0;
+  }
+  GP_CHECK(false, "operator kind {}", static_cast<int>(op.kind));
+}
+
+}  // namespace graphpipe
