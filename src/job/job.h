@@ -1,9 +1,11 @@
 // What a launched run is asked to do: the job folder that `graphpipe` writes and
 // `graphpipe-worker` reads. Without libtorch, so that both sides include it.
 //
-// The folder holds job.json, plan.json, graph.json, cluster.json (and profile.json), and
-// while it runs port (rank 0's, once bound), status.R (one per rank, a fixed-size memory
-// map: what the rank is doing) and fault.R (a rank's own account of why it failed).
+// The folder holds job.json, graph.json, and for training plan.json, cluster.json (and
+// profile.json, the costs to predict with). While the job runs: port (rank 0's, once
+// bound), status.R (one per rank, a fixed-size memory map: what the rank is doing),
+// fault.R (a rank's own account of why it failed), and as the result of a "profile" job
+// measured.profile.json.
 
 #pragma once
 
@@ -11,16 +13,18 @@
 #include <string>
 #include <vector>
 
+#include "cluster/cluster.h"
+#include "graph/graph.h"
 #include "plan/plan.h"
 
 namespace graphpipe {
 
 struct TrainOptions {
-  std::string data;               // built-in set or folder
-  std::int64_t iterations = 0;    // 0: by epochs
-  std::int64_t epochs = 0;        // 0: by iterations; both 0: until validation stops improving
-  std::int64_t patience = 3;      // evaluations without improvement before stopping; 0: never
-  std::int64_t eval_every = 0;    // iterations; 0: every epoch
+  std::string data;             // built-in set or folder
+  std::int64_t iterations = 0;  // 0: by epochs
+  std::int64_t epochs = 0;      // 0: by iterations; both 0: until validation stops improving
+  std::int64_t patience = 3;    // evaluations without improvement before stopping; 0: never
+  std::int64_t eval_every = 0;  // iterations; 0: every epoch
   OptimizerKind optimizer = OptimizerKind::kSgd;
   double learning_rate = 0.1;
   double momentum = 0;
@@ -28,22 +32,58 @@ struct TrainOptions {
   std::uint64_t seed = 1;
   DType floating = DType::kFloat32;
   std::int64_t log_every = 1;
-  double timeout_s = 60;          // of any wait for a peer
-  std::string trace_path;         // of the last iteration, measured; "": none
+  double timeout_s = 60;   // of any wait for a peer
+  std::string trace_path;  // of the last iteration, measured; "": none
+  friend bool operator==(const TrainOptions&, const TrainOptions&) = default;
 };
 
 struct Job {
-  std::string kind;               // "train", "profile"
-  std::string folder;
+  std::string kind;    // "train", "profile"
+  std::string folder;  // where the files are; not one of job.json's fields
   TrainOptions train;
   std::vector<std::int64_t> profile_samples;  // kind "profile"
   int profile_repeats = 5;
-  int profile_load = 1;           // how many workers measure at the same time
-  std::string model;              // the MODEL argument
+  int profile_load = 1;  // how many workers measure at the same time
+  std::string model;     // the MODEL argument
+  friend bool operator==(const Job&, const Job&) = default;
 };
 
+// Invariants, checked on reading:
+//   J1  the kind is "train" or "profile"; counts are not negative, rates finite
+//   J2  a training job that runs until validation stops improving has patience
+//   J3  a profile job has sample counts, ascending, at least one repeat and one worker
 // Throw InputError where a file is missing or wrong.
 Job read_job(const std::string& folder);
 void write_job(const Job& job);
+
+// What a training job runs, beside job.json in the same folder.
+struct JobInputs {
+  Plan plan;
+  Graph graph;
+  Cluster cluster;
+};
+void write_job_inputs(const std::string& folder, const JobInputs& inputs);
+JobInputs read_job_inputs(const std::string& folder);  // validated
+// The graph alone: what a profile job measures.
+void write_job_graph(const std::string& folder, const Graph& graph);
+Graph read_job_graph(const std::string& folder);
+
+// Processes of a job: ranks of the plan's schedule, or the workers that measure.
+int worker_count(const Job& job, const Plan& plan);
+
+std::string profile_result_path(const std::string& folder);
+
+// A new folder of our own under $TMPDIR or /tmp, removed with all in it at the end.
+class JobFolder {
+ public:
+  JobFolder();
+  ~JobFolder();
+  JobFolder(const JobFolder&) = delete;
+  JobFolder& operator=(const JobFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
 
 }  // namespace graphpipe

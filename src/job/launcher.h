@@ -11,18 +11,26 @@
 namespace graphpipe {
 
 struct LaunchResult {
-  int exit_code = 0;        // 0, or 3 with the first cause
+  int exit_code = 0;        // 0; or the exit code of the first cause: 3, or 2 and 70 as
+                            // the worker says
   std::string first_cause;  // "rank 2 (stage 1, micro-batch 5, 1B5): killed by signal 9"
+  std::vector<std::string> last_lines;  // of that rank's standard error
 };
+
+using LineSink = std::function<void(const std::string&)>;
+using RankLineSink = std::function<void(int rank, const std::string&)>;
 
 // Runs `count` processes `worker --job FOLDER --rank R` with OMP_NUM_THREADS=1, gives each
 // line that rank 0 writes to standard output to `on_line`, and returns when all have
-// ended. When one exits non-zero, dies by a signal or is stopped, the others are told
-// (SIGTERM), and killed 5 seconds later: nothing is left behind. The first cause is the
-// earliest fault that is not merely the loss of a peer. SIGINT and SIGTERM to this process
-// end the workers too.
+// ended. What ranks write to standard error goes to `on_error_line` where it is given.
+//
+// When one exits non-zero or before its work is done, dies by a signal or is stopped, the
+// others have a moment to end by themselves, are told to (SIGTERM), and are killed 2
+// seconds later: nothing is left behind. The first cause is the earliest fault that is not
+// merely the loss of a peer. SIGINT, SIGTERM and SIGHUP to this process end the workers
+// too, and so does the death of this process. Not to be called twice at a time.
 LaunchResult run_workers(const std::string& worker, const Job& job, int count,
-                         const std::function<void(const std::string&)>& on_line);
+                         const LineSink& on_line, const RankLineSink& on_error_line = {});
 
 // graphpipe-worker beside this program, or on PATH; "" where there is none.
 std::string find_worker();

@@ -1,0 +1,41 @@
+// A rank's own account of why it failed: fault.R in the job folder. Written before the
+// rank lets go of its connections, so that it is there when the peers notice.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace graphpipe {
+
+enum class FaultKind {
+  kError,     // it went wrong here
+  kPeerLost,  // merely the consequence of another rank's end
+};
+
+struct WorkerFault {
+  FaultKind kind = FaultKind::kError;
+  int rank = 0;
+  std::string message;
+  std::string at;               // "iteration 12, stage 1, micro-batch 5, 1B5"; may be empty
+  std::int64_t iteration = -1;  // -1: none; likewise below
+  int stage = -1;
+  std::int64_t micro_batch = -1;
+  std::string action;  // "1B5"; "": none
+  double time_s = 0;   // monotonic_s() when it was noticed
+  int exit_code = 3;   // of the process: 2 bad input, 3 failed, 70 a defect
+  friend bool operator==(const WorkerFault&, const WorkerFault&) = default;
+};
+
+// Seconds of the machine's monotonic clock, comparable between its processes.
+double monotonic_s();
+
+void write_fault(const std::string& folder, const WorkerFault& fault);
+// None where the rank wrote none, or was killed while writing it.
+std::optional<WorkerFault> read_fault(const std::string& folder, int rank);
+
+// "rank 2 (iteration 12, stage 1, micro-batch 5, 1B5): MESSAGE".
+std::string to_text(const WorkerFault& fault);
+
+}  // namespace graphpipe

@@ -1,0 +1,178 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json_reader.h"
+#include "job/fault.h"
+#include "job/job.h"
+
+namespace graphpipe {
+namespace {
+
+constexpr int kVersion = 1;
+
+std::string job_path(const std::string& folder) { return folder + "/job.json"; }
+
+std::string fault_path(const std::string& folder, int rank) {
+  return fmt::format("{}/fault.{}", folder, rank);
+}
+
+OptimizerKind read_optimizer(const JsonReader& json) {
+  const std::string name = json.string();
+  for (const auto kind : {OptimizerKind::kSgd, OptimizerKind::kSgdMomentum, OptimizerKind::kAdam}) {
+    if (optimizer_name(kind) == name) return kind;
+  }
+  json.fail(fmt::format("expected sgd, sgd-momentum or adam, found \"{}\"", name));
+}
+
+DType read_floating(const JsonReader& json) {
+  const std::string name = json.string();
+  const auto dtype = parse_dtype(name);
+  if (!dtype || !is_floating(*dtype)) {
+    json.fail(fmt::format("expected float32 or float64, found \"{}\"", name));
+  }
+  return *dtype;
+}
+
+TrainOptions read_train(const JsonReader& json) {
+  json.only({"data", "iterations", "epochs", "patience", "eval_every", "optimizer", "learning_rate",
+             "momentum", "weight_decay", "seed", "floating", "log_every", "timeout_s",
+             "trace_path"});
+  TrainOptions options;
+  options.data = json["data"].string();
+  options.iterations = json["iterations"].integer_at_least(0);
+  options.epochs = json["epochs"].integer_at_least(0);
+  options.patience = json["patience"].integer_at_least(0);
+  options.eval_every = json["eval_every"].integer_at_least(0);
+  options.optimizer = read_optimizer(json["optimizer"]);
+  options.learning_rate = json["learning_rate"].number_at_least(0);
+  options.momentum = json["momentum"].number_at_least(0);
+  options.weight_decay = json["weight_decay"].number_at_least(0);
+  options.seed = static_cast<std::uint64_t>(json["seed"].integer());
+  options.floating = read_floating(json["floating"]);
+  options.log_every = json["log_every"].integer_at_least(1);
+  options.timeout_s = json["timeout_s"].number_at_least(0.001);
+  options.trace_path = json["trace_path"].string();
+  if (options.iterations == 0 && options.epochs == 0 && options.patience == 0) {
+    json["patience"].fail(
+        "J2: a run without iterations and epochs ends when validation stops improving: "
+        "expected a patience of at least 1, found 0; give iterations, epochs or patience");
+  }
+  return options;
+}
+
+Json train_json(const TrainOptions& options) {
+  return {{"data", options.data},
+          {"iterations", options.iterations},
+          {"epochs", options.epochs},
+          {"patience", options.patience},
+          {"eval_every", options.eval_every},
+          {"optimizer", optimizer_name(options.optimizer)},
+          {"learning_rate", options.learning_rate},
+          {"momentum", options.momentum},
+          {"weight_decay", options.weight_decay},
+          {"seed", static_cast<std::int64_t>(options.seed)},
+          {"floating", dtype_name(options.floating)},
+          {"log_every", options.log_every},
+          {"timeout_s", options.timeout_s},
+          {"trace_path", options.trace_path}};
+}
+
+std::vector<std::int64_t> read_samples(const JsonReader& json) {
+  std::vector<std::int64_t> samples;
+  for (const JsonReader& item : json.items()) {
+    samples.push_back(item.integer_at_least(samples.empty() ? 1 : samples.back() + 1));
+  }
+  if (samples.empty()) json.fail("J3: expected at least one sample count, found none");
+  return samples;
+}
+
+void read_profile(const JsonReader& json, Job& job) {
+  json.only({"samples", "repeats", "load"});
+  job.profile_samples = read_samples(json["samples"]);
+  job.profile_repeats = static_cast<int>(json["repeats"].integer_at_least(1));
+  job.profile_load = static_cast<int>(json["load"].integer_at_least(1));
+}
+
+Json profile_json(const Job& job) {
+  return {{"samples", job.profile_samples},
+          {"repeats", job.profile_repeats},
+          {"load", job.profile_load}};
+}
+
+}  // namespace
+
+Job read_job(const std::string& folder) {
+  const std::string path = job_path(folder);
+  const Json document = parse_json(read_file(path), path);
+  const JsonReader json(document, path);
+  json.only({"format", "version", "kind", "model", "train", "profile"});
+  if (json["format"].string() != "graphpipe-job") {
+    json["format"].fail("expected \"graphpipe-job\"");
+  }
+  if (json["version"].integer() != kVersion) {
+    json["version"].fail(
+        fmt::format("expected {}, which this program writes; build graphpipe "
+                    "and graphpipe-worker from one source",
+                    kVersion));
+  }
+  Job job;
+  job.folder = folder;
+  job.kind = json["kind"].string();
+  job.model = json["model"].string();
+  if (job.kind == "train") {
+    job.train = read_train(json["train"]);
+  } else if (job.kind == "profile") {
+    read_profile(json["profile"], job);
+  } else {
+    json["kind"].fail(fmt::format("J1: expected train or profile, found \"{}\"", job.kind));
+  }
+  return job;
+}
+
+void write_job(const Job& job) {
+  Json json = {
+      {"format", "graphpipe-job"}, {"version", kVersion}, {"kind", job.kind}, {"model", job.model}};
+  json[job.kind] = job.kind == "profile" ? profile_json(job) : train_json(job.train);
+  write_file(job_path(job.folder), json.dump(2) + "\n");
+}
+
+void write_fault(const std::string& folder, const WorkerFault& fault) {
+  const Json json = {{"kind", fault.kind == FaultKind::kPeerLost ? "peer_lost" : "error"},
+                     {"message", fault.message},
+                     {"rank", fault.rank},
+                     {"at", fault.at},
+                     {"iteration", fault.iteration},
+                     {"stage", fault.stage},
+                     {"micro_batch", fault.micro_batch},
+                     {"action", fault.action},
+                     {"time_s", fault.time_s},
+                     {"exit_code", fault.exit_code}};
+  write_file(fault_path(folder, fault.rank),
+             json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+std::optional<WorkerFault> read_fault(const std::string& folder, int rank) {
+  try {
+    const std::string path = fault_path(folder, rank);
+    const Json document = parse_json(read_file(path), path);
+    const JsonReader json(document, path);
+    WorkerFault fault;
+    fault.kind = json["kind"].string() == "peer_lost" ? FaultKind::kPeerLost : FaultKind::kError;
+    fault.message = json["message"].string();
+    fault.rank = static_cast<int>(json["rank"].integer());
+    fault.at = json["at"].string();
+    fault.iteration = json["iteration"].integer();
+    fault.stage = static_cast<int>(json["stage"].integer());
+    fault.micro_batch = json["micro_batch"].integer();
+    fault.action = json["action"].string();
+    fault.time_s = json["time_s"].number();
+    fault.exit_code = static_cast<int>(json["exit_code"].integer());
+    return fault;
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace graphpipe

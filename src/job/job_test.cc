@@ -1,0 +1,174 @@
+#include "job/job.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "job/fault.h"
+
+namespace graphpipe {
+namespace {
+
+Job train_job(const std::string& folder) {
+  Job job;
+  job.kind = "train";
+  job.folder = folder;
+  job.model = "two-branch:layers=2";
+  job.train.data = "movielens";
+  job.train.epochs = 7;
+  job.train.patience = 2;
+  job.train.eval_every = 50;
+  job.train.optimizer = OptimizerKind::kAdam;
+  job.train.learning_rate = 1e-3;
+  job.train.momentum = 0.9;
+  job.train.weight_decay = 1e-5;
+  job.train.seed = 0xffffffffffffffffULL;  // beyond what a signed number holds
+  job.train.floating = DType::kFloat64;
+  job.train.log_every = 10;
+  job.train.timeout_s = 5;
+  job.train.trace_path = "/tmp/trace.json";
+  return job;
+}
+
+// The message with which the job is refused once `from` in its file is `to`.
+std::string refusal(const Job& job, const std::string& from, const std::string& to) {
+  write_job(job);
+  const std::string path = job.folder + "/job.json";
+  std::string text = read_file(path);
+  const auto at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from << " in " << text;
+  text.replace(at, from.size(), to);
+  write_file(path, text);
+  try {
+    read_job(job.folder);
+  } catch (const InputError& error) {
+    std::string message = error.what();
+    return message.substr(job.folder.size() + 1);
+  }
+  return "";
+}
+
+TEST(JobFile, ReadsBackATrainingJob) {
+  const JobFolder folder;
+  const Job job = train_job(folder.path());
+  write_job(job);
+  EXPECT_EQ(read_job(folder.path()), job);
+}
+
+TEST(JobFile, ReadsBackAProfileJob) {
+  const JobFolder folder;
+  Job job;
+  job.kind = "profile";
+  job.folder = folder.path();
+  job.model = "mmt";
+  job.profile_samples = {1, 2, 8};
+  job.profile_repeats = 3;
+  job.profile_load = 4;
+  write_job(job);
+  EXPECT_EQ(read_job(folder.path()), job);
+}
+
+TEST(JobFile, RefusesAKindThatItDoesNotKnow) {
+  const JobFolder folder;
+  EXPECT_EQ(refusal(train_job(folder.path()), R"("kind": "train")", R"("kind": "trian")"),
+            R"(job.json: /kind: J1: expected train or profile, found "trian")");
+}
+
+TEST(JobFile, RefusesAnotherVersion) {
+  const JobFolder folder;
+  EXPECT_EQ(refusal(train_job(folder.path()), R"("version": 1)", R"("version": 2)"),
+            "job.json: /version: expected 1, which this program writes; build graphpipe and "
+            "graphpipe-worker from one source");
+}
+
+TEST(JobFile, RefusesAnOptimizerThatItDoesNotKnow) {
+  const JobFolder folder;
+  EXPECT_EQ(refusal(train_job(folder.path()), R"("adam")", R"("adamw")"),
+            R"(job.json: /train/optimizer: expected sgd, sgd-momentum or adam, found "adamw")");
+}
+
+TEST(JobFile, RefusesToComputeInWholeNumbers) {
+  const JobFolder folder;
+  EXPECT_EQ(refusal(train_job(folder.path()), R"("float64")", R"("int64")"),
+            R"(job.json: /train/floating: expected float32 or float64, found "int64")");
+}
+
+TEST(JobFile, RefusesARunThatWouldNeverEnd) {
+  const JobFolder folder;
+  Job job = train_job(folder.path());
+  job.train.epochs = 0;
+  EXPECT_EQ(refusal(job, R"("patience": 2)", R"("patience": 0)"),
+            "job.json: /train/patience: J2: a run without iterations and epochs ends when "
+            "validation stops improving: expected a patience of at least 1, found 0; give "
+            "iterations, epochs or patience");
+}
+
+TEST(JobFile, RefusesAProfileOfNothing) {
+  const JobFolder folder;
+  Job job;
+  job.kind = "profile";
+  job.folder = folder.path();
+  EXPECT_EQ(refusal(job, R"("samples": [])", R"("samples": [])"),
+            "job.json: /profile/samples: J3: expected at least one sample count, found none");
+}
+
+TEST(JobFolderTest, IsGoneAtTheEndWithAllInIt) {
+  std::string path;
+  {
+    const JobFolder folder;
+    path = folder.path();
+    write_file(path + "/anything", "text");
+    EXPECT_TRUE(std::filesystem::exists(path + "/anything"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+WorkerFault full_fault() {
+  WorkerFault fault;
+  fault.kind = FaultKind::kPeerLost;
+  fault.rank = 2;
+  fault.message = "lost rank 1: \"reset\"\n\tby peer";
+  fault.at = "iteration 12, stage 1, micro-batch 5, 1B5";
+  fault.iteration = 12;
+  fault.stage = 1;
+  fault.micro_batch = 5;
+  fault.action = "1B5";
+  fault.time_s = 1234.5;
+  fault.exit_code = 70;
+  return fault;
+}
+
+TEST(FaultFile, ReadsBackWhatWasWritten) {
+  const JobFolder folder;
+  write_fault(folder.path(), full_fault());
+  EXPECT_EQ(read_fault(folder.path(), 2), full_fault());
+  EXPECT_EQ(read_fault(folder.path(), 1), std::nullopt);
+}
+
+TEST(FaultFile, TakesAMessageThatIsNoText) {
+  const JobFolder folder;
+  WorkerFault fault = full_fault();
+  fault.message = "bytes \xff\xfe here";
+  write_fault(folder.path(), fault);
+  EXPECT_EQ(read_fault(folder.path(), 2)->message, "bytes \uFFFD\uFFFD here");
+}
+
+TEST(FaultFile, HalfWrittenIsNone) {
+  const JobFolder folder;
+  write_file(folder.path() + "/fault.2", "{\"kind\": \"error\", \"mess");
+  EXPECT_EQ(read_fault(folder.path(), 2), std::nullopt);
+}
+
+TEST(FaultText, NamesThePlaceWhereItIsKnown) {
+  WorkerFault fault;
+  fault.rank = 3;
+  fault.message = "out of memory";
+  EXPECT_EQ(to_text(fault), "rank 3: out of memory");
+  fault.at = "iteration 0, stage 1, micro-batch 5, 1B5";
+  EXPECT_EQ(to_text(fault), "rank 3 (iteration 0, stage 1, micro-batch 5, 1B5): out of memory");
+}
+
+}  // namespace
+}  // namespace graphpipe

@@ -1,0 +1,238 @@
+#include "job/launcher.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "job/fault.h"
+#include "job/status.h"
+#include "job/worker_processes.h"
+#include "plan/plan_json.h"
+
+namespace graphpipe {
+namespace {
+
+// After the first failure: a moment for the others to notice by themselves and leave
+// their own account, then SIGTERM, then SIGKILL.
+constexpr double kNoticeS = 0.3;
+constexpr double kTerminateS = 2.0;
+constexpr int kPollMs = 50;
+constexpr int kRunFailed = 3;
+
+volatile sig_atomic_t received_signal = 0;
+
+void note_signal(int signal) { received_signal = signal; }
+
+// While it lives, SIGINT, SIGTERM and SIGHUP are noted (those that this process ignores
+// stay ignored), and SIGCHLD is not ignored, so that children can be waited for.
+class SignalGuard {
+ public:
+  SignalGuard() {
+    received_signal = 0;
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      struct sigaction action = {};
+      action.sa_handler = kSignals[i] == SIGCHLD ? SIG_DFL : note_signal;
+      sigaction(kSignals[i], nullptr, &old_[i]);
+      if (kSignals[i] == SIGCHLD || old_[i].sa_handler != SIG_IGN) {
+        sigaction(kSignals[i], &action, nullptr);
+      }
+    }
+  }
+  ~SignalGuard() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &old_[i], nullptr);
+  }
+  SignalGuard(const SignalGuard&) = delete;
+  SignalGuard& operator=(const SignalGuard&) = delete;
+
+ private:
+  static constexpr std::array<int, 4> kSignals = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
+  std::array<struct sigaction, 4> old_ = {};
+};
+
+// Why a rank failed, in the order of what may be the first cause: a signal from outside
+// explains every fault; a rank's own error explains that others lost it.
+struct Cause {
+  enum Class { kSignal, kError, kPeerLost };
+  Class kind = kError;
+  double time_s = 0;
+  int rank = 0;
+  int exit_code = kRunFailed;
+  std::string text;
+  friend bool operator<(const Cause& a, const Cause& b) {
+    return std::tie(a.kind, a.time_s, a.rank) < std::tie(b.kind, b.time_s, b.rank);
+  }
+};
+
+// The plan where the job has one that can be read: it only makes messages readable.
+Plan plan_for_messages(const std::string& folder) {
+  try {
+    const std::string path = folder + "/plan.json";
+    return parse_plan(read_file(path), path);
+  } catch (const InputError&) {
+    return {};
+  }
+}
+
+class Supervisor {
+ public:
+  Supervisor(const Job& job, WorkerProcesses& workers)
+      : folder_(job.folder), plan_(plan_for_messages(job.folder)), workers_(workers) {}
+
+  void run() {
+    while (workers_.any_running()) {
+      workers_.poll_once(kPollMs);
+      note_failures();
+      if (failed_at_s_) end_others(monotonic_s() - *failed_at_s_);
+    }
+    note_failures();
+    workers_.drain();
+  }
+
+  LaunchResult result() const {
+    if (received_signal != 0 && interrupted_) {
+      return {kRunFailed,
+              fmt::format("ended by signal {} ({})", +received_signal, strsignal(received_signal)),
+              {}};
+    }
+    const std::vector<Cause> causes = collect_causes();
+    if (causes.empty()) return {};
+    const Cause& first = *std::min_element(causes.begin(), causes.end());
+    return {first.exit_code, first.text, workers_[first.rank].last_error_lines()};
+  }
+
+ private:
+  void note_failures() {
+    bool failed = false;
+    if (received_signal != 0 && !failed_at_s_) failed = interrupted_ = true;
+    for (int rank = 0; rank < workers_.count(); ++rank) {
+      const WorkerProcess& worker = workers_[rank];
+      failed = failed || worker.stop_signal != 0 || (worker.ended && !ended_well(rank));
+    }
+    if (failed && !failed_at_s_) failed_at_s_ = monotonic_s();
+  }
+
+  bool ended_well(int rank) const {
+    const WorkerProcess& worker = workers_[rank];
+    if (worker.exit_signal != 0 || worker.exit_code != 0) return false;
+    const auto file = StatusFile::open(status_path(folder_, rank));
+    return file != nullptr && is_done(file->status());
+  }
+
+  void end_others(double elapsed_s) {
+    for (int rank = 0; rank < workers_.count(); ++rank) {
+      if (workers_[rank].stop_signal != 0) workers_.send(rank, SIGKILL);
+    }
+    if (interrupted_ || elapsed_s > kNoticeS) workers_.send_all(SIGTERM);
+    if (elapsed_s > kNoticeS + kTerminateS) workers_.send_all(SIGKILL);
+  }
+
+  std::vector<Cause> collect_causes() const {
+    std::vector<Cause> causes;
+    for (int rank = 0; rank < workers_.count(); ++rank) {
+      if (auto cause = cause_of(rank)) causes.push_back(*std::move(cause));
+    }
+    return causes;
+  }
+
+  std::optional<Cause> cause_of(int rank) const {
+    const WorkerProcess& worker = workers_[rank];
+    if (worker.stop_signal != 0) {
+      return own_cause(rank, Cause::kSignal,
+                       fmt::format("stopped by signal {} ({})", worker.stop_signal,
+                                   strsignal(worker.stop_signal)));
+    }
+    if (const auto fault = read_fault(folder_, rank)) {
+      return Cause{.kind = fault->kind == FaultKind::kError ? Cause::kError : Cause::kPeerLost,
+                   .time_s = fault->time_s,
+                   .rank = rank,
+                   .exit_code = fault->exit_code,
+                   .text = to_text(*fault)};
+    }
+    if (worker.exit_signal != 0) {
+      // Those that we sent ourselves are no cause.
+      if (worker.was_sent(worker.exit_signal)) return std::nullopt;
+      return own_cause(rank, Cause::kSignal,
+                       fmt::format("killed by signal {} ({}){}", worker.exit_signal,
+                                   strsignal(worker.exit_signal),
+                                   worker.exit_signal == SIGKILL
+                                       ? "; the system does that too when memory runs out"
+                                       : ""));
+    }
+    if (worker.exit_code != 0) {
+      return own_cause(
+          rank, Cause::kError,
+          fmt::format("exited with code {} without an account of why", worker.exit_code));
+    }
+    if (ended_well(rank)) return std::nullopt;
+    return own_cause(rank, Cause::kError, "exited before its work was done");
+  }
+
+  Cause own_cause(int rank, Cause::Class kind, const std::string& what) const {
+    const auto file = StatusFile::open(status_path(folder_, rank));
+    const std::string at = file == nullptr ? "" : to_text(file->status(), plan_);
+    WorkerFault fault;
+    fault.rank = rank;
+    fault.message = what;
+    fault.at = at;
+    return {.kind = kind,
+            .time_s = workers_[rank].noticed_s,
+            .rank = rank,
+            .exit_code = kRunFailed,
+            .text = to_text(fault)};
+  }
+
+  std::string folder_;
+  Plan plan_;
+  WorkerProcesses& workers_;
+  std::optional<double> failed_at_s_;
+  bool interrupted_ = false;
+};
+
+}  // namespace
+
+LaunchResult run_workers(const std::string& worker, const Job& job, int count,
+                         const LineSink& on_line, const RankLineSink& on_error_line) {
+  GP_CHECK(count > 0, "a job of {} workers", count);
+  if (access(worker.c_str(), X_OK) != 0) {
+    throw InputError(worker.empty() ? "graphpipe-worker" : worker,
+                     fmt::format("the worker program cannot be run: {}; build it with "
+                                 "-DGP_RUNTIME=ON (it needs libtorch)",
+                                 std::strerror(errno)));
+  }
+  const SignalGuard signals;
+  WorkerProcesses workers(worker, job.folder, count, on_line, on_error_line);
+  Supervisor supervisor(job, workers);
+  supervisor.run();
+  return supervisor.result();
+}
+
+std::string find_worker() {
+  constexpr const char* kName = "graphpipe-worker";
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) {
+    const std::string beside = self.parent_path() / kName;
+    if (access(beside.c_str(), X_OK) == 0) return beside;
+  }
+  const char* path = std::getenv("PATH");
+  for (const std::string& folder : split_text(path == nullptr ? "" : path, ':')) {
+    const std::string candidate = folder + "/" + kName;
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return "";
+}
+
+}  // namespace graphpipe

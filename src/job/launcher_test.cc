@@ -1,0 +1,223 @@
+// The launcher against workers that are shell scripts: they cost milliseconds.
+
+#include "job/launcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <map>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "job/fault.h"
+#include "job/status.h"
+#include "job/worker_processes.h"
+
+namespace graphpipe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
+
+class Launcher : public ::testing::Test {
+ protected:
+  // Ranks whose end with code 0 is to count as done.
+  void mark_done(int rank) {
+    StatusFile::create(status_path(folder_.path(), rank))->set_phase("done");
+  }
+
+  // The script sees its rank as $4 and the folder as $2.
+  LaunchResult launch(const std::string& script, int count) {
+    const std::string program = folder_.path() + "/worker.sh";
+    write_file(program, "#!/bin/sh\n" + script);
+    chmod(program.c_str(), 0700);
+    Job job;
+    job.kind = "profile";
+    job.folder = folder_.path();
+    return run_workers(
+        program, job, count,
+        [this](const std::string& line) {
+          lines_.push_back(line);
+          if (on_line_) on_line_(line);
+        },
+        [this](int rank, const std::string& line) { error_lines_[rank].push_back(line); });
+  }
+
+  void expect_nothing_left() {
+    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+    EXPECT_EQ(errno, ECHILD);
+  }
+
+  JobFolder folder_;
+  std::vector<std::string> lines_;
+  std::map<int, std::vector<std::string>> error_lines_;
+  LineSink on_line_;
+};
+
+TEST_F(Launcher, HandsOnLinesAndSucceedsWhenAllAreDone) {
+  for (int rank = 0; rank < 3; ++rank) mark_done(rank);
+  const LaunchResult result = launch(R"(
+echo "out of $4"
+echo "job $1 $3 threads $OMP_NUM_THREADS $OPENBLAS_NUM_THREADS" >&2
+printf 'no end of line'
+)",
+                                     3);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.first_cause, "");
+  EXPECT_THAT(lines_, ElementsAre("out of 0", "no end of line"));
+  EXPECT_THAT(error_lines_[0], ElementsAre("job --job --rank threads 1 1"));
+  EXPECT_THAT(error_lines_[2],
+              UnorderedElementsAre("out of 2", "job --job --rank threads 1 1", "no end of line"));
+  expect_nothing_left();
+}
+
+TEST_F(Launcher, EndsAllWhenOneExitsWithACode) {
+  const LaunchResult result = launch(R"(
+[ $4 = 1 ] && { echo "the reason" >&2; exit 9; }
+exec sleep 100
+)",
+                                     3);
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_EQ(result.first_cause, "rank 1: exited with code 9 without an account of why");
+  EXPECT_THAT(result.last_lines, ElementsAre("the reason"));
+  expect_nothing_left();
+}
+
+TEST_F(Launcher, ReportsAnEndBeforeTheWorkIsDone) {
+  mark_done(0);
+  const LaunchResult result = launch("exit 0", 2);
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_EQ(result.first_cause, "rank 1: exited before its work was done");
+}
+
+TEST_F(Launcher, NamesTheSignalThatKilledARank) {
+  const LaunchResult result = launch(R"(
+[ $4 = 2 ] && kill -9 $$
+exec sleep 100
+)",
+                                     3);
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_EQ(result.first_cause,
+            "rank 2: killed by signal 9 (Killed); the system does that too when memory runs out");
+  expect_nothing_left();
+}
+
+TEST_F(Launcher, SaysWhereARankWasWhenItWasKilled) {
+  const auto file = StatusFile::create(status_path(folder_.path(), 1));
+  file->set_phase("profile");
+  file->set_note("linear(64, 64)");
+  const LaunchResult result = launch("[ $4 = 1 ] && kill -SEGV $$; exec sleep 100", 2);
+  EXPECT_EQ(result.first_cause,
+            "rank 1 (profile, linear(64, 64)): killed by signal 11 (Segmentation fault)");
+}
+
+TEST_F(Launcher, ARankThatIsStoppedEndsTheRun) {
+  const LaunchResult result = launch(R"(
+[ $4 = 1 ] && kill -STOP $$
+exec sleep 100
+)",
+                                     2);
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_EQ(result.first_cause, "rank 1: stopped by signal 19 (Stopped (signal))");
+  expect_nothing_left();
+}
+
+TEST_F(Launcher, KillsThoseThatDoNotListenToSigterm) {
+  const LaunchResult result = launch(R"(
+[ $4 = 1 ] && exit 1
+trap '' TERM
+while true; do sleep 1; done
+)",
+                                     2);
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_EQ(result.first_cause, "rank 1: exited with code 1 without an account of why");
+  expect_nothing_left();
+}
+
+// Rank 0 loses its peer and says so at once; rank 1, the cause, is slower to end.
+TEST_F(Launcher, TheLossOfAPeerIsNotTheFirstCause) {
+  WorkerFault lost;
+  lost.kind = FaultKind::kPeerLost;
+  lost.rank = 0;
+  lost.message = "lost rank 1";
+  lost.time_s = 1;
+  write_fault(folder_.path(), lost);
+  WorkerFault cause;
+  cause.rank = 1;
+  cause.message = "the table has no row 7";
+  cause.at = "iteration 3, stage 1, micro-batch 2, 1F2";
+  cause.time_s = 2;
+  cause.exit_code = 2;
+  write_fault(folder_.path(), cause);
+  const LaunchResult result = launch("[ $4 = 1 ] && sleep 0.1; exit 3", 2);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.first_cause,
+            "rank 1 (iteration 3, stage 1, micro-batch 2, 1F2): the table has no row 7");
+}
+
+TEST_F(Launcher, OfTwoErrorsTheEarlierIsTheFirstCause) {
+  for (const int rank : {0, 1}) {
+    WorkerFault fault;
+    fault.rank = rank;
+    fault.message = rank == 1 ? "early" : "late";
+    fault.time_s = 10 - rank;
+    write_fault(folder_.path(), fault);
+  }
+  EXPECT_EQ(launch("exit 3", 2).first_cause, "rank 1: early");
+}
+
+TEST_F(Launcher, AKillExplainsTheErrorsOfOthers) {
+  WorkerFault fault;
+  fault.rank = 0;
+  fault.message = "something odd";
+  write_fault(folder_.path(), fault);
+  EXPECT_EQ(launch("[ $4 = 1 ] && kill -KILL $$; exit 3", 2).first_cause,
+            "rank 1: killed by signal 9 (Killed); the system does that too when memory runs out");
+}
+
+TEST_F(Launcher, ASignalToTheLauncherEndsTheWorkers) {
+  on_line_ = [](const std::string&) { raise(SIGTERM); };
+  const LaunchResult result = launch("echo ready; exec sleep 100", 2);
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_EQ(result.first_cause, "ended by signal 15 (Terminated)");
+  expect_nothing_left();
+}
+
+TEST_F(Launcher, WhatALineThrowsEndsTheWorkers) {
+  on_line_ = [](const std::string&) { throw std::runtime_error("the disk is full"); };
+  EXPECT_THROW(launch("echo ready; exec sleep 100", 2), std::runtime_error);
+  expect_nothing_left();
+}
+
+TEST_F(Launcher, RefusesAWorkerThatIsNotThere) {
+  Job job;
+  job.folder = folder_.path();
+  try {
+    run_workers("/nowhere/graphpipe-worker", job, 1, [](const std::string&) {});
+    ADD_FAILURE() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(),
+                 "/nowhere/graphpipe-worker: the worker program cannot be run: No such file or "
+                 "directory; build it with -DGP_RUNTIME=ON (it needs libtorch)");
+  }
+}
+
+TEST(LineBuffer, JoinsLinesThatComeInPieces) {
+  std::vector<std::string> lines;
+  const LineSink sink = [&lines](const std::string& line) { lines.push_back(line); };
+  LineBuffer buffer;
+  buffer.append("one\ntw", sink);
+  buffer.append("o\n\nthr", sink);
+  EXPECT_THAT(lines, ElementsAre("one", "two", ""));
+  buffer.flush(sink);
+  buffer.flush(sink);
+  EXPECT_THAT(lines, ElementsAre("one", "two", "", "thr"));
+}
+
+}  // namespace
+}  // namespace graphpipe

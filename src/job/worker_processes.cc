@@ -1,0 +1,256 @@
+#include "job/worker_processes.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+#include "job/fault.h"
+
+namespace graphpipe {
+namespace {
+
+constexpr std::size_t kLastLines = 20;
+
+[[noreturn]] void fail_start(const std::string& what) {
+  throw InputError("graphpipe-worker",
+                   fmt::format("cannot be started: {}: {}", what, std::strerror(errno)));
+}
+
+// One core a rank: several threads a rank would fight for them, and change the last bits
+// of results.
+std::vector<std::string> worker_environment() {
+  std::vector<std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    if (!text.starts_with("OMP_NUM_THREADS=") && !text.starts_with("OPENBLAS_NUM_THREADS=")) {
+      variables.emplace_back(text);
+    }
+  }
+  variables.emplace_back("OMP_NUM_THREADS=1");
+  variables.emplace_back("OPENBLAS_NUM_THREADS=1");
+  return variables;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (std::string& text : texts) result.push_back(text.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+struct Pipe {
+  int read_end = -1;
+  int write_end = -1;
+  Pipe() {
+    std::array<int, 2> ends = {-1, -1};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) fail_start("no pipe");
+    read_end = ends[0];
+    write_end = ends[1];
+    fcntl(read_end, F_SETFL, O_NONBLOCK);
+  }
+  ~Pipe() {
+    if (read_end >= 0) close(read_end);
+    if (write_end >= 0) close(write_end);
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+};
+
+// No signal gets through while it lives: one that came between fork and exec would meet
+// this process's handler in the child, and be lost.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &old_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t old_;
+};
+
+// Between fork and exec only calls that are safe in a copy of a threaded program.
+[[noreturn]] void become_worker(pid_t parent, int out, int error, char* const* arguments,
+                                char* const* environment) {
+  setpgid(0, 0);  // Ctrl-C goes to the launcher alone, which ends the workers in order
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(127);  // it died before the line above
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action = {};
+    sigaction(signal, nullptr, &action);
+    if (action.sa_handler == SIG_IGN) continue;
+    action.sa_handler = SIG_DFL;
+    sigaction(signal, &action, nullptr);
+  }
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  const int input = open("/dev/null", O_RDONLY);
+  if (input < 0 || dup2(input, 0) < 0 || dup2(out, 1) < 0 || dup2(error, 2) < 0) _exit(127);
+  execve(arguments[0], arguments, environment);
+  _exit(127);
+}
+
+}  // namespace
+
+void LineBuffer::append(std::string_view bytes, const LineSink& sink) {
+  rest_ += bytes;
+  std::size_t begin = 0;
+  for (std::size_t end = rest_.find('\n'); end != std::string::npos;
+       end = rest_.find('\n', begin)) {
+    sink(rest_.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  rest_.erase(0, begin);
+}
+
+void LineBuffer::flush(const LineSink& sink) {
+  if (!rest_.empty()) sink(std::exchange(rest_, ""));
+}
+
+bool WorkerProcess::was_sent(int signal) const {
+  return std::find(sent.begin(), sent.end(), signal) != sent.end();
+}
+
+WorkerProcesses::WorkerProcesses(const std::string& program, const std::string& folder, int count,
+                                 LineSink on_line, RankLineSink on_error_line)
+    : workers_(static_cast<std::size_t>(count)),
+      on_line_(std::move(on_line)),
+      on_error_line_(std::move(on_error_line)) {
+  try {
+    for (int rank = 0; rank < count; ++rank) start(program, folder, rank);
+  } catch (const InputError&) {
+    kill_all();
+    throw;
+  }
+}
+
+WorkerProcesses::~WorkerProcesses() { kill_all(); }
+
+void WorkerProcesses::start(const std::string& program, const std::string& folder, int rank) {
+  std::vector<std::string> argument_texts = {program, "--job", folder, "--rank",
+                                             std::to_string(rank)};
+  std::vector<std::string> environment_texts = worker_environment();
+  const std::vector<char*> arguments = pointers(argument_texts);
+  const std::vector<char*> environment = pointers(environment_texts);
+  Pipe out;
+  Pipe error;
+  const pid_t parent = getpid();
+  const SignalsBlocked blocked;
+  const pid_t pid = fork();
+  if (pid < 0) fail_start("no process");
+  // Rank 0's standard output is the run's; what another rank prints there is for people.
+  if (pid == 0) {
+    become_worker(parent, rank == 0 ? out.write_end : error.write_end, error.write_end,
+                  arguments.data(), environment.data());
+  }
+  setpgid(pid, pid);  // here too: whichever comes first
+  WorkerProcess& worker = workers_[static_cast<std::size_t>(rank)];
+  worker.pid = pid;
+  worker.out_pipe = std::exchange(out.read_end, -1);
+  worker.error_pipe = std::exchange(error.read_end, -1);
+}
+
+bool WorkerProcesses::any_running() const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const WorkerProcess& worker) { return !worker.ended; });
+}
+
+void WorkerProcesses::poll_once(int timeout_ms) {
+  std::vector<pollfd> pipes;
+  for (const WorkerProcess& worker : workers_) {
+    pipes.push_back({worker.out_pipe, POLLIN, 0});  // a negative one is passed over
+    pipes.push_back({worker.error_pipe, POLLIN, 0});
+  }
+  poll(pipes.data(), pipes.size(), timeout_ms);
+  for (std::size_t i = 0; i < pipes.size(); ++i) {
+    if (pipes[i].revents != 0) read_pipe(static_cast<int>(i / 2), i % 2 == 1);
+  }
+  for (WorkerProcess& worker : workers_) reap(worker);
+}
+
+void WorkerProcesses::read_pipe(int rank, bool error) {
+  WorkerProcess& worker = workers_[static_cast<std::size_t>(rank)];
+  int& file = error ? worker.error_pipe : worker.out_pipe;
+  LineBuffer& lines = error ? worker.error_lines : worker.out_lines;
+  const LineSink sink = [&](const std::string& line) {
+    if (!error) return on_line_(line);
+    worker.last_lines.push_back(line);
+    if (worker.last_lines.size() > kLastLines) worker.last_lines.pop_front();
+    if (on_error_line_) on_error_line_(rank, line);
+  };
+  std::array<char, 16384> bytes;
+  while (file >= 0) {
+    const ssize_t n = read(file, bytes.data(), bytes.size());
+    if (n > 0) {
+      lines.append({bytes.data(), static_cast<std::size_t>(n)}, sink);
+    } else if (n == 0) {
+      close(std::exchange(file, -1));
+      lines.flush(sink);
+    } else if (errno != EINTR) {
+      return;  // nothing more for now
+    }
+  }
+}
+
+void WorkerProcesses::reap(WorkerProcess& worker) {
+  if (worker.ended) return;
+  int status = 0;
+  if (waitpid(worker.pid, &status, WNOHANG | WUNTRACED) != worker.pid) return;
+  worker.noticed_s = worker.stop_signal == 0 ? monotonic_s() : worker.noticed_s;
+  if (WIFSTOPPED(status)) {
+    worker.stop_signal = WSTOPSIG(status);
+    return;
+  }
+  worker.ended = true;
+  if (WIFSIGNALED(status)) worker.exit_signal = WTERMSIG(status);
+  if (WIFEXITED(status)) worker.exit_code = WEXITSTATUS(status);
+}
+
+void WorkerProcesses::drain() {
+  for (int rank = 0; rank < count(); ++rank) {
+    read_pipe(rank, false);
+    read_pipe(rank, true);
+  }
+}
+
+void WorkerProcesses::send(int rank, int signal) {
+  WorkerProcess& worker = workers_[static_cast<std::size_t>(rank)];
+  if (worker.ended || worker.was_sent(signal)) return;
+  worker.sent.push_back(signal);
+  kill(-worker.pid, signal);
+}
+
+void WorkerProcesses::send_all(int signal) {
+  for (int rank = 0; rank < count(); ++rank) send(rank, signal);
+}
+
+void WorkerProcesses::kill_all() {
+  for (WorkerProcess& worker : workers_) {
+    if (worker.pid > 0 && !worker.ended) {
+      kill(-worker.pid, SIGKILL);
+      while (waitpid(worker.pid, nullptr, 0) < 0 && errno == EINTR) {
+      }
+      worker.ended = true;
+    }
+    if (worker.out_pipe >= 0) close(std::exchange(worker.out_pipe, -1));
+    if (worker.error_pipe >= 0) close(std::exchange(worker.error_pipe, -1));
+  }
+}
+
+}  // namespace graphpipe
