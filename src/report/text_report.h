@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -33,5 +34,26 @@ std::string compare_table(const std::vector<ComparedPlan>& plans);
 // `columns` characters wide: longer traces are cut after the warm-up and the end shown.
 std::string schedule_grid(const Trace& trace, const Schedule& schedule, const Plan& plan,
                           int columns);
+
+// What a stage was expected to take in an iteration and what it took.
+struct MeasuredStage {
+  int stage = 0;
+  double predicted_s = 0;  // computing
+  double measured_s = 0;
+  std::int64_t predicted_peak_bytes = 0;  // on its fullest rank
+  std::int64_t measured_peak_bytes = 0;
+  std::int64_t bytes_sent = 0;
+};
+// Of the whole run; 0: not known.
+struct MeasuredRun {
+  double predicted_iteration_s = 0;
+  double measured_iteration_s = 0;
+  int ranks = 0;  // on one machine
+  int cores = 0;  // of that machine
+};
+
+// A row a stage, predicted against measured with their ratio, and a line that names the
+// likely culprit: what departs most from its prediction.
+std::string measured_table(const std::vector<MeasuredStage>& stages, const MeasuredRun& run = {});
 
 }  // namespace graphpipe

@@ -26,8 +26,9 @@ Trace simulate(const Schedule& lowered, const Plan& plan, const Graph& graph,
                const Cluster& cluster, const CostModel& costs, SimulateOptions options = {});
 
 // The iteration over plan.mini_batch samples: builds, lowers and simulates. With
-// `extrapolate`, a mini-batch of many micro-batches is simulated over two shorter ones
-// and the steady state extrapolated: exact where the steady state is periodic by then.
+// `extrapolate`, repetitions of a steady state are counted instead of run: the same
+// result to the last bit, in time that does not grow with the number of micro-batches
+// where the state repeats. Traces with events are always run in full.
 Trace simulate_plan(const Plan& plan, const Graph& graph, const Cluster& cluster,
                     const CostModel& costs, SimulateOptions options = {},
                     bool extrapolate = false);

@@ -1,0 +1,314 @@
+#include "sim/program.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+#include "plan/stage_memory.h"
+
+namespace graphpipe {
+
+namespace {
+
+// Ten digits tell durations apart that differ by a billionth, and leave room for a
+// run of 900 million of the longest.
+constexpr int kDigits = 9;
+// The largest power of ten that a double holds exactly.
+constexpr int kLargestPower = 22;
+
+using ChannelKey = std::tuple<EdgeId, Direction, RankId, RankId>;  // from, to
+
+bool is_message(ActionKind kind) {
+  return kind == ActionKind::kPostReceive || kind == ActionKind::kWaitReceive ||
+         kind == ActionKind::kStartSend || kind == ActionKind::kWaitSend;
+}
+
+ChannelKey channel_key(const Action& action, RankId rank) {
+  const bool sends = action.kind == ActionKind::kStartSend || action.kind == ActionKind::kWaitSend;
+  return {action.edge, action.direction, sends ? rank : action.peer, sends ? action.peer : rank};
+}
+
+StepKind step_kind(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kForward:
+    case ActionKind::kBackward:
+    case ActionKind::kBackwardInput:
+    case ActionKind::kBackwardWeight:
+    case ActionKind::kRecompute:
+      return StepKind::kCompute;
+    case ActionKind::kPostReceive:
+      return StepKind::kPostReceive;
+    case ActionKind::kWaitReceive:
+      return StepKind::kWaitReceive;
+    case ActionKind::kStartSend:
+      return StepKind::kStartSend;
+    case ActionKind::kWaitSend:
+      return StepKind::kWaitSend;
+    case ActionKind::kStartReduce:
+      return StepKind::kStartReduce;
+    case ActionKind::kWaitReduce:
+      return StepKind::kWaitReduce;
+    case ActionKind::kFree:
+    case ActionKind::kStep:
+    case ActionKind::kMakeVersion:
+    case ActionKind::kDropVersion:
+      return StepKind::kInstant;
+  }
+  return StepKind::kInstant;
+}
+
+Phase phase_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kBackward:
+      return Phase::kBackward;
+    case ActionKind::kBackwardInput:
+      return Phase::kBackwardInput;
+    case ActionKind::kBackwardWeight:
+      return Phase::kBackwardWeight;
+    case ActionKind::kRecompute:
+      return Phase::kRecompute;
+    default:
+      return Phase::kForward;
+  }
+}
+
+class Compiler {
+ public:
+  Compiler(const Schedule& schedule, const Plan& plan, const Graph& graph, const Cluster& cluster,
+           const CostModel& costs)
+      : schedule_(schedule), plan_(plan), graph_(graph), cluster_(cluster), costs_(costs) {}
+
+  Programs compile() {
+    find_channels();
+    out_.clock = Clock(longest_s());
+    out_.repeats = schedule_.repeats;
+    for (const auto& [key, index] : channel_index_) add_channel(key);
+    add_reductions();
+    for (std::size_t r = 0; r < schedule_.ranks.size(); ++r) add_rank(RankId(r));
+    add_pools();
+    return std::move(out_);
+  }
+
+ private:
+  // Of a stage's task over so many samples on a device of this type.
+  struct TaskCost {
+    ActionKind kind;
+    std::int64_t samples;
+    int device_type;
+    double seconds;
+    std::int64_t workspace_bytes;
+  };
+
+  template <typename Use>
+  void for_each_action(Use use) const {
+    for (std::size_t r = 0; r < schedule_.ranks.size(); ++r) {
+      const RankProgram& program = schedule_.ranks[r];
+      for (const auto* section : {&program.prologue, &program.period, &program.epilogue}) {
+        for (const Action& action : *section) use(RankId(r), action);
+      }
+    }
+  }
+
+  DeviceId device(RankId rank) const { return schedule_.ranks[rank.index()].device; }
+
+  void find_channels() {
+    for_each_action([&](RankId rank, const Action& action) {
+      if (is_message(action.kind)) channel_index_[channel_key(action, rank)] = 0;
+    });
+    int next = 0;
+    for (auto& [key, index] : channel_index_) index = next++;
+  }
+
+  const Link& link_of(const ChannelKey& key) const {
+    return link_between(cluster_, device(std::get<2>(key)), device(std::get<3>(key)));
+  }
+
+  // The part of a transfer that does not hold ports.
+  double latency_s(const Link& link) const {
+    return std::min(link.latency_s, costs_.transfer_s(0, link));
+  }
+
+  double seconds_of(RankId rank, const Action& action) {
+    if (step_kind(action.kind) == StepKind::kCompute) return task_cost(rank, action).seconds;
+    if (action.kind != ActionKind::kStartSend) return 0;
+    const Link& link = link_of(channel_key(action, rank));
+    return std::max(0.0, costs_.transfer_s(action.bytes, link) - latency_s(link));
+  }
+
+  double reduce_s(const Bucket& bucket) const {
+    std::vector<DeviceId> devices;
+    for (const RankId rank : bucket.ranks) devices.push_back(device(rank));
+    return costs_.reduce_s(bucket.bytes, static_cast<int>(bucket.ranks.size()),
+                           slowest_link(cluster_, devices));
+  }
+
+  double longest_s() {
+    double longest = 0;
+    for_each_action([&](RankId rank, const Action& action) {
+      longest = std::max(longest, seconds_of(rank, action));
+    });
+    for (const auto& [key, index] : channel_index_) {
+      longest = std::max(longest, latency_s(link_of(key)));
+    }
+    for (const Bucket& bucket : schedule_.buckets) longest = std::max(longest, reduce_s(bucket));
+    return longest;
+  }
+
+  const TaskCost& task_cost(RankId rank, const Action& action) {
+    const int type = cluster_.device_type[device(rank).index()];
+    task_costs_.resize(plan_.stages.size());
+    std::vector<TaskCost>& known = task_costs_[action.stage.index()];
+    for (const TaskCost& cost : known) {
+      if (cost.kind == action.kind && cost.samples == action.samples.size() &&
+          cost.device_type == type) {
+        return cost;
+      }
+    }
+    known.push_back(compute_cost(action, type));
+    return known.back();
+  }
+
+  TaskCost compute_cost(const Action& action, int type) const {
+    const std::vector<OpId>& ops = plan_.stage(action.stage).ops;
+    const std::int64_t samples = action.samples.size();
+    const DeviceType& device_type = cluster_.types[static_cast<std::size_t>(type)];
+    TaskCost cost{action.kind, samples, type, 0, 0};
+    if (samples == 0) return cost;
+    const StageCost whole = stage_cost(costs_, graph_, ops, samples, device_type);
+    cost.workspace_bytes = whole.workspace_bytes;
+    if (action.kind == ActionKind::kForward) {
+      cost.seconds = whole.forward_s;
+    } else if (action.kind == ActionKind::kBackward) {
+      cost.seconds = whole.backward_s;
+    } else {
+      for (const OpId op : ops) {
+        cost.seconds +=
+            costs_.op_cost(graph_, op, samples, 1, device_type, phase_of(action.kind)).seconds;
+      }
+    }
+    return cost;
+  }
+
+  void add_channel(const ChannelKey& key) {
+    const auto& [edge, direction, from, to] = key;
+    Channel channel;
+    channel.from = from.value;
+    channel.to = to.value;
+    channel.latency = out_.clock.ticks(latency_s(link_of(key)));
+    channel.ports = {port(-1, from.value, true), port(-1, to.value, false)};
+    const int meet = level_between(cluster_, device(from), device(to));
+    for (int level = 1; level <= meet; ++level) {
+      if (!cluster_.levels[static_cast<std::size_t>(level)].shared) continue;
+      channel.ports.push_back(port(level, group_of(cluster_, device(from), level - 1), true));
+      channel.ports.push_back(port(level, group_of(cluster_, device(to), level - 1), false));
+    }
+    out_.channels.push_back(std::move(channel));
+  }
+
+  // A rank's own (level -1), or that of a group below a shared level.
+  int port(int level, int group, bool out) {
+    const auto [found, added] =
+        port_index_.try_emplace({level, group, out}, static_cast<int>(port_index_.size()));
+    out_.ports = static_cast<int>(port_index_.size());
+    return found->second;
+  }
+
+  void add_reductions() {
+    for (const Bucket& bucket : schedule_.buckets) {
+      const int index = static_cast<int>(out_.reductions.size());
+      Reduction reduction;
+      reduction.duration = out_.clock.ticks(reduce_s(bucket));
+      for (const RankId rank : bucket.ranks) {
+        reduction.holders.push_back(static_cast<int>(out_.holders.size()));
+        out_.holders.push_back({index, rank.value});
+      }
+      out_.reductions.push_back(std::move(reduction));
+    }
+  }
+
+  int holder_of(int bucket, RankId rank) const {
+    for (const int holder : out_.reductions[static_cast<std::size_t>(bucket)].holders) {
+      if (out_.holders[static_cast<std::size_t>(holder)].rank == rank.value) return holder;
+    }
+    GP_CHECK(false, "rank {} reduces bucket {}, which it does not hold", rank.value, bucket);
+  }
+
+  void add_rank(RankId rank) {
+    const RankProgram& program = schedule_.ranks[rank.index()];
+    Program compiled;
+    const std::vector<Action>* sections[] = {&program.prologue, &program.period, &program.epilogue};
+    for (int i = 0; i < 3; ++i) {
+      compiled.sections[i].reserve(sections[i]->size());
+      for (const Action& action : *sections[i]) {
+        compiled.sections[i].push_back(step_of(rank, action));
+      }
+    }
+    out_.ranks.push_back(std::move(compiled));
+  }
+
+  Step step_of(RankId rank, const Action& action) {
+    Step step;
+    step.kind = step_kind(action.kind);
+    step.duration = out_.clock.ticks(seconds_of(rank, action));
+    if (is_message(action.kind)) step.target = channel_index_.at(channel_key(action, rank));
+    if (step.kind == StepKind::kStartReduce || step.kind == StepKind::kWaitReduce) {
+      step.target = holder_of(action.bucket, rank);
+    }
+    return step;
+  }
+
+  // Ranks of a node that are more than its cores share them.
+  void add_pools() {
+    if (cluster_.cores_per_node <= 0) return;
+    std::map<int, std::vector<std::size_t>> nodes;
+    for (std::size_t r = 0; r < schedule_.ranks.size(); ++r) {
+      nodes[group_of(cluster_, device(RankId(r)), 0)].push_back(r);
+    }
+    for (const auto& [node, ranks] : nodes) {
+      if (static_cast<int>(ranks.size()) <= cluster_.cores_per_node) continue;
+      for (const std::size_t r : ranks) {
+        out_.ranks[r].pool = static_cast<int>(out_.pool_cores.size());
+      }
+      out_.pool_cores.push_back(cluster_.cores_per_node);
+    }
+  }
+
+  const Schedule& schedule_;
+  const Plan& plan_;
+  const Graph& graph_;
+  const Cluster& cluster_;
+  const CostModel& costs_;
+  Programs out_;
+  std::map<ChannelKey, int> channel_index_;
+  std::map<std::tuple<int, int, bool>, int> port_index_;
+  std::vector<std::vector<TaskCost>> task_costs_;  // [stage]
+};
+
+}  // namespace
+
+Clock::Clock(double longest_s) {
+  const int magnitude = longest_s > 0 ? static_cast<int>(std::floor(std::log10(longest_s))) : 0;
+  const int power = std::clamp(kDigits - magnitude, -kLargestPower, kLargestPower);
+  multiply_ = power >= 0;
+  scale_ = 1;
+  for (int i = 0; i < std::abs(power); ++i) scale_ *= 10;  // exact up to kLargestPower
+}
+
+Ticks Clock::ticks(double seconds) const {
+  return std::llround(multiply_ ? seconds * scale_ : seconds / scale_);
+}
+
+double Clock::seconds(Ticks ticks) const {
+  const auto count = static_cast<double>(ticks);
+  return multiply_ ? count / scale_ : count * scale_;
+}
+
+Programs compile(const Schedule& lowered, const Plan& plan, const Graph& graph,
+                 const Cluster& cluster, const CostModel& costs) {
+  return Compiler(lowered, plan, graph, cluster, costs).compile();
+}
+
+}  // namespace graphpipe
