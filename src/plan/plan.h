@@ -21,13 +21,13 @@ enum class Replication {
 
 // A stage is <convex subgraph, micro-batch size, devices, schedule>.
 struct Stage {
-  std::vector<OpId> ops;             // ascending
-  std::vector<DeviceId> devices;     // replica k runs on devices[k]
+  std::vector<OpId> ops;          // ascending
+  std::vector<DeviceId> devices;  // replica k runs on devices[k]
   Replication replication = Replication::kSplit;
-  std::int64_t micro_batch = 1;      // b: samples per task
+  std::int64_t micro_batch = 1;        // b: samples per task
   std::int64_t in_flight_samples = 1;  // I: samples started forward and not yet done
                                        // backward, at most; free plan data
-  int kfkb = 1;                      // k: forwards, and backwards, in a row
+  int kfkb = 1;                        // k: forwards, and backwards, in a row
   bool recompute = false;
   friend bool operator==(const Stage&, const Stage&) = default;
 };
@@ -66,23 +66,23 @@ struct PlanEstimate {
   double bubble_fraction = 0;
   double lower_bound_s = 0;  // no plan within the options is faster
   double search_s = 0;
-  std::vector<double> stage_tps_s;                  // [stage]
-  std::vector<std::int64_t> stage_memory_bytes;     // [stage]: peak on its fullest device
+  std::vector<double> stage_tps_s;               // [stage]
+  std::vector<std::int64_t> stage_memory_bytes;  // [stage]: peak on its fullest device
   friend bool operator==(const PlanEstimate&, const PlanEstimate&) = default;
 };
 
 struct Plan {
-  std::string model;          // the MODEL argument, by which `train` rebuilds the graph
+  std::string model;  // the MODEL argument, by which `train` rebuilds the graph
   std::uint64_t graph_hash = 0;
   std::string planner;
-  std::string cluster;        // the CLUSTER argument
-  std::string options;        // "none", "dp", ...
-  std::string costs;          // CostModel::name()
+  std::string cluster;          // the CLUSTER argument
+  std::string options;          // "none", "dp", ...
+  std::string costs;            // CostModel::name()
   std::int64_t mini_batch = 1;  // B
   ScheduleKind schedule = ScheduleKind::k1F1B;
   OptimizerKind optimizer = OptimizerKind::kSgd;
-  std::vector<Stage> stages;    // in an order in which they can run
-  std::vector<StageEdge> edges; // sorted by (from, to, kind)
+  std::vector<Stage> stages;     // in an order in which they can run
+  std::vector<StageEdge> edges;  // sorted by (from, to, kind)
   PlanEstimate estimate;
 
   const Stage& stage(StageId id) const { return stages[id.index()]; }

@@ -15,8 +15,8 @@ struct StageMemory {
   std::int64_t weights_bytes = 0;
   std::int64_t gradients_bytes = 0;
   std::int64_t optimizer_bytes = 0;
-  std::int64_t saved_bytes = 0;      // activations in flight, on the fullest replica
-  std::int64_t buffers_bytes = 0;    // messages on the way in or out, beyond what is saved
+  std::int64_t saved_bytes = 0;    // activations in flight, on the fullest replica
+  std::int64_t buffers_bytes = 0;  // messages on the way in or out, beyond what is saved
   std::int64_t workspace_bytes = 0;
   std::int64_t total() const {
     return weights_bytes + gradients_bytes + optimizer_bytes + saved_bytes + buffers_bytes +
@@ -38,12 +38,17 @@ StageMemory stage_static_memory(const Graph& graph, const std::vector<OpId>& ops
 inline constexpr std::int64_t kMessageHeaderBytes = 128;
 std::int64_t message_bytes(const Graph& graph, const StageEdge& edge, std::int64_t samples,
                            bool backward);
+// The same for callers that ask often: `needs` is needs_gradient(graph).
+std::int64_t message_bytes(const Graph& graph, const std::vector<bool>& needs,
+                           const StageEdge& edge, std::int64_t samples, bool backward);
 
 // How many messages of one channel (edge, direction, pair of ranks) may be on the way,
 // in samples of the consumer: the receiver posts so many ahead and the sender keeps at
-// most so many. At least two messages; more where the producer may run ahead of the
-// consumer (I(from) - I(to), and on plans whose schedule is gpipe the hops between
-// them). See docs/runtime.md for why fewer can stop a graph pipeline.
+// most so many. At least two messages, and a whole number of the consumer's; more where
+// the producer may run ahead of the consumer: by its samples in flight beyond the
+// consumer's and one task, and by what the stages on a path between them take at once.
+// At most the mini-batch. See docs/runtime.md for why fewer can stop a graph pipeline.
+// Requires: stages in an order in which they can run, edges sorted.
 std::int64_t channel_window_samples(const Plan& plan, const StageEdge& edge);
 
 // An upper bound of what the verifier counts on any device of the stage.
