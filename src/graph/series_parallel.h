@@ -39,10 +39,12 @@ struct SpTree {
   const Node& node(int i) const { return nodes[static_cast<std::size_t>(i)]; }
 };
 
-// Never fails: where the graph is not series-parallel, the smallest pieces that do
-// not reduce are put in a series in the order of their operators. Dependencies that
-// others imply do not spoil a reduction (the transitive reduction is taken first
-// where the plain graph does not reduce). Deterministic.
+// Never fails. Dependencies that others imply do not spoil a reduction (the transitive
+// reduction is taken first where the plain graph does not reduce), nor do operators that
+// all have the same several successors. Where the graph is still not series-parallel,
+// loose ends inside a piece (a loss in the middle of a branch) end where the piece ends,
+// and the smallest pieces that do not reduce are put in a series in the order of their
+// operators. Near linear, but for the transitive reduction. Deterministic.
 SpTree decompose_series_parallel(const Graph& graph);
 
 // "S(op0 P(S(op1 op2) -) op3)": operators by name, an empty branch as "-".
