@@ -31,7 +31,7 @@ void check_efficiency(double figure, const char* field, const std::string& where
 
 void check_shape(const Cluster& cluster, const std::string& where) {
   if (cluster.device_type.empty()) {
-    throw InputError(where + ": /device_type", "C1: there is no device; list at least one");
+    throw InputError(where + ": /devices", "C1: there is no device; list at least one");
   }
   if (cluster.levels.empty()) {
     throw InputError(where + ": /levels", "C1: there is no level; list at least one with its link");
@@ -71,10 +71,10 @@ void validate(const Cluster& cluster, const std::string& where) {
   for (std::size_t d = 0; d < cluster.device_type.size(); ++d) {
     const int type = cluster.device_type[d];
     if (type < 0 || static_cast<std::size_t>(type) >= cluster.types.size()) {
-      throw InputError(fmt::format("{}: /device_type/{}", where, d),
-                       fmt::format("C2: device type {} does not exist; there are {}, counted "
-                                   "from 0",
-                                   type, cluster.types.size()));
+      throw InputError(where + ": /devices",
+                       fmt::format("C2: device {} has type {}, which does not exist; there are {}, "
+                                   "counted from 0",
+                                   d, type, cluster.types.size()));
     }
   }
   for (std::size_t i = 0; i < cluster.types.size(); ++i) {

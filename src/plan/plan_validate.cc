@@ -145,9 +145,9 @@ void Checker::fail_if_cyclic(const std::vector<StageEdge>& edges) const {
   std::vector<StageId> walk{StageId(static_cast<std::size_t>(first - placed.begin()))};
   while (true) {
     const StageId before = waits_for[walk.back().index()];
-    const auto repeat = std::ranges::find(walk, before);
+    const bool repeats = std::ranges::find(walk, before) != walk.end();
     walk.push_back(before);
-    if (repeat == walk.end() - 1) continue;
+    if (!repeats) continue;
     std::vector<int> cycle;
     for (auto at = walk.rbegin(); at != walk.rend(); ++at) {
       cycle.push_back(at->value);
