@@ -30,6 +30,22 @@ struct RankTrainerOptions {
   bool trace = false;           // record the events of the last iteration
 };
 
+// What went wrong in an action, and where. what() is "rank 2 (iteration 12, stage 1,
+// micro-batch 5, 1B5): CAUSE". Defects of ours stay InternalErrors.
+class ActionError : public RunError {
+ public:
+  ActionError(const Action& action, const std::string& place, const std::string& cause,
+              bool peer_lost);
+  const Action& action() const { return action_; }
+  const std::string& cause() const { return cause_; }
+  bool peer_lost() const { return peer_lost_; }  // merely another rank's end (PeerError)
+
+ private:
+  Action action_;
+  std::string cause_;
+  bool peer_lost_;
+};
+
 struct IterationResult {
   double loss = 0;       // of the whole model over the whole mini-batch, the same on every rank
   double grad_norm = 0;  // over unique parameters, the same on every rank
@@ -38,11 +54,13 @@ struct IterationResult {
 // What was measured since reset_measurements(), of this rank.
 struct RankMeasurement {
   std::int64_t iterations = 0;
-  double compute_s = 0;          // wall time inside operators (forward and backward)
-  double compute_cpu_s = 0;      // thread CPU time inside operators
-  double total_cpu_s = 0;        // thread CPU time of the executor, operators included
+  double compute_s = 0;      // wall time inside operators (forward and backward)
+  double compute_cpu_s = 0;  // thread CPU time inside operators
+  double step_cpu_s = 0;     // ... in the optimiser's step
+  double total_cpu_s = 0;    // ... of the executor, operators and step included
   std::int64_t actions = 0;
-  std::int64_t peak_bytes = 0;   // of tensors, weights and optimiser state included
+  std::int64_t peak_bytes = 0;  // of tensors, weights and optimiser state included; 0
+                                // without install_counting_allocator()
   std::int64_t bytes_sent = 0;
 };
 
@@ -51,8 +69,8 @@ class RankTrainer {
   // `transport` and what the references name must outlive the trainer. Parameters are
   // initialised by (seed, name). The rank is transport.rank(): index into
   // Schedule::ranks. Collective.
-  RankTrainer(const Plan& plan, const Graph& graph, const Cluster& cluster,
-              const Dataset& dataset, Transport& transport, RankTrainerOptions options);
+  RankTrainer(const Plan& plan, const Graph& graph, const Cluster& cluster, const Dataset& dataset,
+              Transport& transport, RankTrainerOptions options);
   ~RankTrainer();
 
   // One synchronous training iteration over these samples (at most the plan's mini-batch;
@@ -71,7 +89,9 @@ class RankTrainer {
 
   void reset_measurements();
   RankMeasurement measurement() const;
-  const Trace& trace() const;  // of this rank's last iteration, times from its start
+  // Of this rank's last iteration, times from its start; with options.trace. Computes, and
+  // messages as this rank saw them: a start_send while it packs, waits while they wait.
+  const Trace& trace() const;
 
   // Parameters and (with keep_gradients) gradients held by this rank, by name.
   std::map<std::string, at::Tensor> parameters() const;

@@ -10,10 +10,20 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+
 namespace graphpipe {
 
+// A peer was lost or did not answer in time. Never the first cause where the peer can still
+// name its own.
+class PeerError : public RunError {
+ public:
+  using RunError::RunError;
+};
+
 // A message on its way. wait() returns when it has arrived (or left), and throws
-// RunError naming the peer on loss or timeout. Wait once.
+// PeerError naming the peer on loss or timeout. Wait once. Dropping it unwaited is allowed
+// when the run has failed.
 class PendingMessage {
  public:
   virtual ~PendingMessage() = default;

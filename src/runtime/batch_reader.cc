@@ -1,0 +1,95 @@
+#include "runtime/batch_reader.h"
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstring>
+
+#include "base/error.h"
+#include "runtime/operators.h"
+
+namespace graphpipe {
+namespace {
+
+std::string type_text(DType dtype, const std::vector<std::int64_t>& shape) {
+  return fmt::format("{} ({})", dtype_name(dtype), fmt::join(shape, ", "));
+}
+
+const Field& field_for(const Tensor& input, const Dataset& dataset) {
+  const std::string where = fmt::format("data set {}: input \"{}\"", dataset.name(), input.name);
+  if (!input.batched) {
+    throw InputError(where, "is one tensor for all samples, and a data set gives one a sample");
+  }
+  const Field* field = dataset.field(input.name);
+  if (!field) throw InputError(where, "no field has this name");
+  const bool fits =
+      field->dtype == input.dtype || (is_floating(field->dtype) && is_floating(input.dtype));
+  if (!fits || field->shape != input.shape) {
+    throw InputError(
+        where, fmt::format("expected {}, the field has {}", type_text(input.dtype, input.shape),
+                           type_text(field->dtype, field->shape)));
+  }
+  return *field;
+}
+
+// Rows of `from` at ids, one after another. Files are not aligned for T.
+template <typename From, typename To>
+void gather(const Field& field, std::span<const std::int64_t> ids, To* out) {
+  const std::int64_t bytes = field.bytes_per_sample();
+  const auto count = static_cast<std::size_t>(bytes) / sizeof(From);
+  for (const std::int64_t id : ids) {
+    const std::byte* row = field.data + id * bytes;
+    for (std::size_t i = 0; i < count; ++i) {
+      From value;
+      std::memcpy(&value, row + i * sizeof(From), sizeof value);
+      *out++ = static_cast<To>(value);
+    }
+  }
+}
+
+void copy_rows(const Field& field, std::span<const std::int64_t> ids, void* out) {
+  const auto bytes = static_cast<std::size_t>(field.bytes_per_sample());
+  auto* to = static_cast<std::byte*>(out);
+  for (const std::int64_t id : ids) {
+    std::memcpy(to, field.data + static_cast<std::size_t>(id) * bytes, bytes);
+    to += bytes;
+  }
+}
+
+}  // namespace
+
+BatchReader::BatchReader(const Graph& graph, const Dataset& dataset)
+    : graph_(graph), dataset_(dataset), fields_(graph.tensors.size()) {
+  for (const TensorId input : graph.inputs) {
+    fields_[input.index()] = &field_for(graph.tensor(input), dataset);
+  }
+}
+
+at::Tensor BatchReader::read(TensorId input, std::span<const std::int64_t> ids) const {
+  const Field* field = fields_[input.index()];
+  const Tensor& tensor = graph_.tensor(input);
+  GP_CHECK(field != nullptr, "{} is no input", tensor.name);
+  std::vector<std::int64_t> sizes = {static_cast<std::int64_t>(ids.size())};
+  sizes.insert(sizes.end(), tensor.shape.begin(), tensor.shape.end());
+  at::Tensor batch = at::empty(sizes, scalar_type(tensor.dtype));
+  if (field->dtype == tensor.dtype) {
+    copy_rows(*field, ids, batch.data_ptr());
+  } else if (field->dtype == DType::kFloat32) {
+    gather<float>(*field, ids, batch.data_ptr<double>());
+  } else {
+    gather<double>(*field, ids, batch.data_ptr<float>());
+  }
+  return batch;
+}
+
+void BatchReader::check_ids(std::span<const std::int64_t> ids) const {
+  for (const std::int64_t id : ids) {
+    if (id >= 0 && id < dataset_.samples()) continue;
+    throw InputError(
+        fmt::format("data set {}", dataset_.name()),
+        fmt::format("sample {} was asked for; it has samples 0 to {}", id, dataset_.samples() - 1));
+  }
+}
+
+}  // namespace graphpipe

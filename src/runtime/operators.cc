@@ -1,0 +1,236 @@
+#include "runtime/operators.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/binary_cross_entropy_with_logits.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/embedding_bag.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/gather.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/mean.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/sub.h>
+#include <ATen/ops/unbind.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "runtime/dropout.h"
+
+namespace graphpipe {
+namespace {
+
+// B, the samples of the batch, leads every shape below.
+std::vector<std::int64_t> batched(std::int64_t samples, const std::vector<std::int64_t>& shape) {
+  std::vector<std::int64_t> sizes = {samples};
+  sizes.insert(sizes.end(), shape.begin(), shape.end());
+  return sizes;
+}
+
+// An axis of a sample's shape as an axis of the batch. Negative ones count from the end
+// and stay.
+std::int64_t batch_axis(std::int64_t axis) { return axis < 0 ? axis : axis + 1; }
+
+// For operators whose gradient would be a view with other strides: makes it contiguous.
+// Pure layout; see operators.h.
+const at::Tensor& contiguous_gradient(const at::Tensor& x) {
+  if (at::GradMode::is_enabled() && x.requires_grad()) {
+    x.register_hook([](const at::Tensor& gradient) { return gradient.contiguous(); });
+  }
+  return x;
+}
+
+// x: (..., in), weight: (out, in), bias: (out) or null -> (..., out)
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor* bias) {
+  const at::Tensor rows = x.dim() == 2 ? x : x.reshape({-1, x.size(-1)});
+  const at::Tensor y = bias ? at::addmm(*bias, rows, weight.t()) : at::mm(rows, weight.t());
+  if (x.dim() == 2) return y;
+  std::vector<std::int64_t> sizes = x.sizes().vec();
+  sizes.back() = weight.size(0);
+  return y.view(sizes);
+}
+
+// a: (..., m, k), b: (..., k, n), or (..., n, k) where transposed -> (..., m, n)
+at::Tensor matmul(const at::Tensor& a, const at::Tensor& b, bool transpose_b) {
+  const at::Tensor left = a.reshape({-1, a.size(-2), a.size(-1)});
+  const at::Tensor right = b.reshape({-1, b.size(-2), b.size(-1)});
+  const at::Tensor y = at::bmm(left, transpose_b ? right.transpose(1, 2) : right);
+  std::vector<std::int64_t> sizes = a.sizes().vec();
+  sizes.back() = y.size(-1);
+  return y.view(sizes);
+}
+
+// x: (B, T, C) -> (B, T, C). Written out, and not by a fused kernel, so that what is kept
+// for the backward is known: x, the three projections, the probabilities, the context.
+at::Tensor attention(const at::Tensor& x, const std::vector<at::Tensor>& params, std::int64_t heads,
+                     bool causal) {
+  const std::int64_t b = x.size(0), t = x.size(1), c = x.size(2), d = c / heads;
+  const at::Tensor projections = linear(x, params[0], &params[1])  // (B, T, 3C)
+                                     .view({b, t, 3, heads, d})
+                                     .permute({2, 0, 3, 1, 4})
+                                     .contiguous()
+                                     .view({3, b * heads, t, d});
+  const std::vector<at::Tensor> qkv = at::unbind(projections, 0);  // each (B*heads, T, d)
+  at::Tensor scores = at::bmm(qkv[0], qkv[1].transpose(1, 2));     // (B*heads, T, T)
+  scores.mul_(1.0 / std::sqrt(static_cast<double>(d)));
+  if (causal) {
+    const double minus_infinity = -std::numeric_limits<double>::infinity();
+    scores.add_(at::full({t, t}, minus_infinity, scores.options()).triu_(1));
+  }
+  const at::Tensor context = at::bmm(at::softmax(scores, -1), qkv[2])  // (B*heads, T, d)
+                                 .view({b, heads, t, d})
+                                 .permute({0, 2, 1, 3})
+                                 .reshape({b, t, c});
+  return linear(context, params[2], &params[3]);
+}
+
+// ids: (B, n), table: (entries, dim) -> (B, dim). Negative ids are padding; a bag without
+// ids gives zeros.
+at::Tensor embedding_bag(const at::Tensor& ids, const at::Tensor& table, bool mean) {
+  const std::int64_t bags = ids.size(0), length = ids.size(1), entries = table.size(0);
+  const std::int64_t* id = ids.data_ptr<std::int64_t>();
+  std::vector<std::int64_t> kept;
+  kept.reserve(static_cast<std::size_t>(bags * length));
+  const at::Tensor offsets = at::empty({bags}, ids.options());
+  for (std::int64_t bag = 0; bag < bags; ++bag) {
+    offsets.data_ptr<std::int64_t>()[bag] = static_cast<std::int64_t>(kept.size());
+    for (std::int64_t i = 0; i < length; ++i, ++id) {
+      TORCH_CHECK_INDEX(*id < entries, "embedding_bag: id ", *id, " in a table of ", entries);
+      if (*id >= 0) kept.push_back(*id);
+    }
+  }
+  const at::Tensor flat = at::empty({static_cast<std::int64_t>(kept.size())}, ids.options());
+  std::copy(kept.begin(), kept.end(), flat.data_ptr<std::int64_t>());
+  return std::get<0>(at::embedding_bag(table, flat, offsets, /*scale_grad_by_freq=*/false,
+                                       /*mode=*/mean ? 1 : 0));
+}
+
+at::Tensor dropout(const at::Tensor& x, const Operator& op, const OpContext& context) {
+  if (!context.training) return x;
+  const std::uint64_t key = dropout_key(context.seed, op.name, context.iteration);
+  const std::int64_t elements = x.numel() / x.size(0);
+  const at::Tensor mask = at::empty(x.sizes(), x.options().requires_grad(false));
+  if (x.scalar_type() == at::kDouble) {
+    fill_dropout_mask(key, op.number("rate"), context.sample_ids, elements,
+                      mask.data_ptr<double>());
+  } else {
+    fill_dropout_mask(key, op.number("rate"), context.sample_ids, elements, mask.data_ptr<float>());
+  }
+  return at::mul(x, mask);
+}
+
+at::Tensor transpose(const at::Tensor& x, const std::vector<std::int64_t>& permutation) {
+  std::vector<std::int64_t> dimensions = {0};
+  for (const std::int64_t d : permutation) dimensions.push_back(d + 1);
+  return x.permute(dimensions).contiguous();
+}
+
+at::Tensor sum(const std::vector<at::Tensor>& xs) {
+  at::Tensor y = at::add(xs[0], xs[1]);
+  for (std::size_t i = 2; i < xs.size(); ++i) y.add_(xs[i]);
+  return y;
+}
+
+// (B, ...) -> (B)
+at::Tensor mean_per_sample(const at::Tensor& values) {
+  return values.reshape({values.size(0), -1}).mean(1);
+}
+
+at::Tensor mse_loss(const at::Tensor& prediction, const at::Tensor& target) {
+  const at::Tensor difference = at::sub(prediction, target);
+  return mean_per_sample(at::mul(difference, difference));
+}
+
+// logits: (..., classes), target: (...) int64
+at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& target) {
+  const at::Tensor right = at::log_softmax(logits, -1).gather(-1, target.unsqueeze(-1));
+  return mean_per_sample(right.neg());
+}
+
+}  // namespace
+
+at::ScalarType scalar_type(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return at::kFloat;
+    case DType::kFloat64:
+      return at::kDouble;
+    case DType::kInt64:
+      return at::kLong;
+    case DType::kBool:
+      return at::kBool;
+  }
+  GP_CHECK(false, "dtype {}", static_cast<int>(dtype));
+}
+
+std::vector<at::Tensor> forward_op(const Graph& graph, const Operator& op,
+                                   const std::vector<at::Tensor>& inputs,
+                                   const std::vector<at::Tensor>& params,
+                                   const OpContext& context) {
+  const at::Tensor& x = inputs[0];
+  switch (op.kind) {
+    case OpKind::kLinear:
+      return {linear(x, params[0], params.size() > 1 ? &params[1] : nullptr)};
+    case OpKind::kMatmul:
+      return {
+          matmul(contiguous_gradient(x), contiguous_gradient(inputs[1]), op.flag("transpose_b"))};
+    case OpKind::kAttention:
+      return {attention(x, params, op.integer("heads"), op.flag("causal"))};
+    case OpKind::kLayerNorm:
+      return {at::layer_norm(x, {x.size(-1)}, params[0], params[1], op.number("epsilon"))};
+    case OpKind::kSoftmax:
+      return {at::softmax(x, -1)};
+    case OpKind::kGelu:
+      return {at::gelu(x)};
+    case OpKind::kRelu:
+      return {at::relu(x)};
+    case OpKind::kAdd:
+      return {sum(inputs)};
+    case OpKind::kMul:
+      return {at::mul(x, inputs[1])};
+    case OpKind::kAddParameter:
+      return {at::add(x, params[0])};
+    case OpKind::kConcat:
+      for (const at::Tensor& input : inputs) contiguous_gradient(input);
+      return {at::cat(inputs, batch_axis(op.integer("axis")))};
+    case OpKind::kEmbedding:
+      return {at::embedding(params[0], x)};
+    case OpKind::kEmbeddingBag:
+      return {embedding_bag(x, params[0], op.text("mode") == "mean")};
+    case OpKind::kDropout:
+      return {dropout(x, op, context)};
+    case OpKind::kReshape:
+      return {x.view(batched(x.size(0), graph.tensor(op.outputs[0]).shape))};
+    case OpKind::kTranspose:
+      return {transpose(contiguous_gradient(x), op.list("permutation"))};
+    case OpKind::kSlice:
+      return {x.narrow(batch_axis(op.integer("axis")), op.integer("start"), op.integer("length"))
+                  .contiguous()};
+    case OpKind::kMean:
+      return {contiguous_gradient(x).mean(batch_axis(op.integer("axis")))};
+    case OpKind::kMseLoss:
+      return {mse_loss(x, inputs[1])};
+    case OpKind::kCrossEntropy:
+      return {cross_entropy(x, inputs[1])};
+    case OpKind::kBinaryCrossEntropy:
+      return {mean_per_sample(
+          at::binary_cross_entropy_with_logits(x, inputs[1], {}, {}, at::Reduction::None))};
+    case OpKind::kCorrect:
+      return {mean_per_sample(at::argmax(x, -1).eq(inputs[1]).to(x.scalar_type()))};
+  }
+  GP_CHECK(false, "operator kind {}", static_cast<int>(op.kind));
+}
+
+}  // namespace graphpipe

@@ -1,0 +1,47 @@
+#include "runtime/optimizer.h"
+
+#include <torch/optim/adam.h>
+#include <torch/optim/sgd.h>
+
+#include "base/error.h"
+
+namespace graphpipe {
+
+struct Optimizer::State {
+  std::unique_ptr<torch::optim::Optimizer> optimizer;
+};
+
+namespace {
+
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(std::vector<at::Tensor> parameters,
+                                                        const TrainOptions& options) {
+  switch (options.optimizer) {
+    case OptimizerKind::kSgd:
+    case OptimizerKind::kSgdMomentum:
+      return std::make_unique<torch::optim::SGD>(std::move(parameters),
+                                                 torch::optim::SGDOptions(options.learning_rate)
+                                                     .momentum(options.momentum)
+                                                     .weight_decay(options.weight_decay));
+    case OptimizerKind::kAdam:
+      return std::make_unique<torch::optim::Adam>(
+          std::move(parameters),
+          torch::optim::AdamOptions(options.learning_rate).weight_decay(options.weight_decay));
+  }
+  GP_CHECK(false, "optimizer {}", static_cast<int>(options.optimizer));
+}
+
+}  // namespace
+
+Optimizer::Optimizer(std::vector<at::Tensor> parameters, const TrainOptions& options)
+    : state_(std::make_unique<State>()) {
+  // The library's optimisers refuse an empty list; a stage may have no parameters.
+  if (!parameters.empty()) state_->optimizer = make_optimizer(std::move(parameters), options);
+}
+
+Optimizer::~Optimizer() = default;
+
+void Optimizer::step() {
+  if (state_->optimizer) state_->optimizer->step();
+}
+
+}  // namespace graphpipe

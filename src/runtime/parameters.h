@@ -1,0 +1,24 @@
+// Parameters as tensors, initialised by (seed, name): the same on whatever rank, in
+// whatever order.
+
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "graph/graph.h"
+
+namespace graphpipe {
+
+// A leaf that asks for a gradient where the parameter is trainable. Values are drawn in
+// double and rounded, so float32 and float64 models start from the same numbers.
+at::Tensor make_parameter(const Parameter& parameter, std::uint64_t seed);
+
+// The sum of squares in double, in a fixed order; 0 where the tensor is undefined.
+double sum_of_squares(const at::Tensor& values);
+
+// The sum in double over the elements, in order. (n) floating.
+double sum_of_elements(const at::Tensor& values);
+
+}  // namespace graphpipe
