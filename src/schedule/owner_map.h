@@ -20,14 +20,16 @@ struct SampleOwner {
 std::int64_t micro_batch_count(const Stage& stage, std::int64_t samples);
 
 // The samples of one micro-batch; the last may be short.
-SampleRange micro_batch_samples(const Stage& stage, std::int64_t micro_batch,
-                                std::int64_t samples);
+SampleRange micro_batch_samples(const Stage& stage, std::int64_t micro_batch, std::int64_t samples);
 
 // Who computes micro-batch i. Split: every replica, in contiguous shares of
 // ceil(n / d) samples for n samples on d devices, the last shares short or empty. Round
 // robin: replica i mod d alone.
-std::vector<SampleOwner> owners(const Stage& stage, std::int64_t micro_batch,
-                                std::int64_t samples);
+std::vector<SampleOwner> owners(const Stage& stage, std::int64_t micro_batch, std::int64_t samples);
+
+// What one replica computes of micro-batch i: its entry of owners(), empty where it has none.
+SampleRange replica_samples(const Stage& stage, int replica, std::int64_t micro_batch,
+                            std::int64_t samples);
 
 // A stage's task that computes some samples of `range`, with the part of the range.
 struct OwnedPart {

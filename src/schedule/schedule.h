@@ -27,21 +27,21 @@ struct SampleRange {
 };
 
 enum class ActionKind {
-  kForward,        // F
-  kBackward,       // B: both halves
-  kBackwardInput,  // I
-  kBackwardWeight, // W
-  kRecompute,      // R: the forward again, before a backward
-  kPostReceive,    // the buffer exists and the peer may fill it
-  kWaitReceive,    // the message is there
-  kStartSend,      // the message is packed and on its way
-  kWaitSend,       // the message has left: its buffer is gone
-  kFree,           // a value ends: what a forward saved (no edge), or a received message
-  kStartReduce,    // gradients of a bucket are summed over its holders
+  kForward,         // F
+  kBackward,        // B: both halves
+  kBackwardInput,   // I
+  kBackwardWeight,  // W
+  kRecompute,       // R: the forward again, before a backward
+  kPostReceive,     // the buffer exists and the peer may fill it
+  kWaitReceive,     // the message is there
+  kStartSend,       // the message is packed and on its way
+  kWaitSend,        // the message has left: its buffer is gone
+  kFree,            // a value ends: what a forward saved (no edge), or a received message
+  kStartReduce,     // gradients of a bucket are summed over its holders
   kWaitReduce,
-  kStep,           // the optimiser's step of the stage's parameters
-  kMakeVersion,    // asynchronous schedules: a version of the weights begins
-  kDropVersion,    //   ... and ends
+  kStep,         // the optimiser's step of the stage's parameters
+  kMakeVersion,  // asynchronous schedules: a version of the weights begins
+  kDropVersion,  //   ... and ends
 };
 
 enum class Direction { kForward, kBackward };
@@ -49,23 +49,23 @@ enum class Direction { kForward, kBackward };
 // One unit of work. `2F0` in text is the forward of micro-batch 0 on stage 2.
 struct Action {
   ActionKind kind = ActionKind::kForward;
-  StageId stage;                // whose work it is; of a message: the end at this rank
-  int replica = 0;              // within the stage
-  std::int64_t micro_batch = 0; // of the stage, counted from 0 in the mini-batch
-  SampleRange samples;          // F, B, ...: what this rank computes (a split replica's
-                                // share); messages: what they carry; free: what it frees
-  EdgeId edge;                  // messages, and the free of a received one
+  StageId stage = {};            // whose work it is; of a message: the end at this rank
+  int replica = 0;               // within the stage
+  std::int64_t micro_batch = 0;  // of the stage, counted from 0 in the mini-batch
+  SampleRange samples = {};      // F, B, ...: what this rank computes (a split replica's
+                                 // share); messages: what they carry; free: what it frees
+  EdgeId edge = {};              // messages, and the free of a received one
   Direction direction = Direction::kForward;  // messages
-  RankId peer;                  // messages: the other end
-  std::int64_t bytes = 0;       // messages and reductions
-  int bucket = -1;              // reductions: index into Schedule::buckets
+  RankId peer = {};                           // messages: the other end
+  std::int64_t bytes = 0;                     // messages and reductions
+  int bucket = -1;                            // reductions: index into Schedule::buckets
   friend bool operator==(const Action&, const Action&) = default;
 };
 
 // Gradients that are summed together over the ranks that hold the parameters.
 struct Bucket {
-  std::vector<ParamId> params;
-  std::vector<RankId> ranks;  // ascending
+  std::vector<ParamId> params = {};
+  std::vector<RankId> ranks = {};  // ascending
   std::int64_t bytes = 0;
   friend bool operator==(const Bucket&, const Bucket&) = default;
 };
@@ -74,23 +74,24 @@ struct Bucket {
 // repetition; each later one adds Schedule::period_samples to samples and
 // period_samples / b(stage) to micro-batches.
 struct RankProgram {
-  DeviceId device;
-  std::vector<Action> prologue;
-  std::vector<Action> period;
-  std::vector<Action> epilogue;
+  DeviceId device = {};
+  std::vector<Action> prologue = {};
+  std::vector<Action> period = {};
+  std::vector<Action> epilogue = {};
   friend bool operator==(const RankProgram&, const RankProgram&) = default;
 };
 
 // One iteration (synchronous training, evaluation) or one stream of mini-batches
-// (asynchronous). Its size does not grow with the number of micro-batches.
+// (asynchronous). Its size does not grow with the number of micro-batches, but for kind
+// gpipe, which has no steady state.
 struct Schedule {
-  std::vector<RankProgram> ranks;  // ranks[r]: devices that the plan uses, ascending
-  std::int64_t repeats = 0;        // of the period
-  std::int64_t period_samples = 0; // 0 where there is no period
-  std::int64_t samples = 0;        // of the mini-batch
-  bool training = true;            // false: forwards only
+  std::vector<RankProgram> ranks = {};  // ranks[r]: devices that the plan uses, ascending
+  std::int64_t repeats = 0;             // of the period
+  std::int64_t period_samples = 0;      // 0 where there is no period
+  std::int64_t samples = 0;             // of the mini-batch
+  bool training = true;                 // false: forwards only
   bool lowered = false;
-  std::vector<Bucket> buckets;     // lowered training schedules
+  std::vector<Bucket> buckets = {};  // lowered training schedules
 
   RankId rank_of(DeviceId device) const;  // invalid where the plan does not use it
   friend bool operator==(const Schedule&, const Schedule&) = default;
@@ -138,12 +139,15 @@ class ActionCursor {
 void validate(const Schedule& schedule, const Plan& plan, const Graph& graph,
               const std::string& where);
 
-// "0F0", "2B13"; messages as "recv 0>2 F [4,8)", "free 2 [4,8)", ...
+// "0F0", "2B13"; messages as "post 0>2 F [4,8)", "recv ...", "send ...", "sent ..." (a
+// wait_send); "free 2 [4,8)" of what stage 2 saved, "free 0>2 F [4,8)" of a message;
+// "reduce #0", "reduced #0", "step 2".
 std::string to_text(const Action& action, const Plan& plan);
 
-// One line a rank, actions separated by blanks, all repetitions written out; messages and
-// frees are left out. parse_schedule(to_text(s), ...) gives the compute-only schedule with
-// everything in the prologue.
+// One line a rank ("-" where it has nothing to do), actions separated by blanks, all
+// repetitions written out; messages and frees are left out. parse_schedule(to_text(s), ...)
+// gives the compute-only schedule with everything in the prologue, over plan.mini_batch
+// samples; it trains where there is a backward.
 std::string to_text(const Schedule& schedule, const Plan& plan);
 Schedule parse_schedule(std::string_view text, const Plan& plan, const std::string& where);
 

@@ -35,8 +35,8 @@ struct Trace {
   double iteration_s = 0;
   std::int64_t samples = 0;
   std::vector<RankUse> ranks;
-  std::vector<TraceEvent> events;     // by start; empty unless asked for
-  std::vector<MemorySample> memory;   // by time; empty unless asked for
+  std::vector<TraceEvent> events;    // by start; empty unless asked for
+  std::vector<MemorySample> memory;  // by time; empty unless asked for
 
   double throughput_samples_per_s() const {
     return iteration_s > 0 ? static_cast<double>(samples) / iteration_s : 0;

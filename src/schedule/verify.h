@@ -39,8 +39,8 @@ struct RankMemory {
 };
 
 struct Verification {
-  std::vector<Fault> faults;        // empty: proven
-  std::vector<RankMemory> memory;   // [rank]; empty where a fault stopped the execution
+  std::vector<Fault> faults;       // empty: proven
+  std::vector<RankMemory> memory;  // [rank]; empty where a fault stopped the execution
   bool ok() const { return faults.empty(); }
 };
 

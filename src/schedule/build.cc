@@ -1,0 +1,192 @@
+// The static order of every stage, as prologue, period and epilogue.
+//
+// Jeon et al., ASPLOS 2025, section on the static micro-batch scheduler; the order is
+// fixed before anything runs (docs/papers.md says what a run-time choice would cost).
+// Symbols:
+//   N  samples of the mini-batch           b  micro-batch size of the stage
+//   d  replicas of the stage               k  forwards, and backwards, in a row
+//   n  tasks of one replica: micro-batches (split), or its share of them (round robin)
+//   W  warm-up forwards of one replica: min(I / b, n); of a round-robin replica, its own
+//      among the stage's first I / b micro-batches
+//   P  samples of the period
+//
+// One replica runs   F x W,  then rounds of (B x k, F x k),  then the backwards that are left.
+// A stage without a backward runs its n forwards; its rounds are of one forward, W = 0.
+//
+// Rounds of whole micro-batches are alike but for their numbers: one covers k b samples of
+// the mini-batch (k b d in round robin, where the other replicas run the rest). With P the
+// least common multiple of these over the stages, P samples are a whole number of rounds on
+// every rank. So on every rank the prologue is the warm-up, the period is P samples' worth of
+// rounds, repeated as often as the rank with the fewest rounds allows, and the epilogue is the
+// rest: rounds that others do not have, a short last micro-batch, the drain. Its length
+// depends on W, k and P, not on N.
+//
+//   chain of two, I = 2, 1, six micro-batches, P = 1:
+//     0: F0 F1 | B0 F2 | B1 F3 | B2 F4 | B3 F5 | B4 B5
+//     1: F0    | B0 F1 | B1 F2 | B2 F3 | B3 F4 | B4 F5 B5
+//
+// A schedule of kind gpipe has no rounds: all forwards, then all backwards, and so no period;
+// its size grows with N, as its memory does.
+
+#include "schedule/build.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "schedule/owner_map.h"
+#include "schedule/placement.h"
+
+namespace graphpipe {
+namespace {
+
+// What one replica has to do, in numbers.
+struct ReplicaWork {
+  StageId stage = {};
+  int replica = 0;
+  bool backward = false;
+  std::int64_t first = 0;     // micro-batch of task 0
+  std::int64_t stride = 1;    // from a task's micro-batch to the next's
+  std::int64_t tasks = 0;     // n
+  std::int64_t warm_up = 0;   // W
+  std::int64_t in_a_row = 1;  // k
+  std::int64_t rounds = 0;    // of whole micro-batches
+  std::int64_t round_samples = 1;
+};
+
+// How many of the first `micro_batches` are the replica's. Split replicas run all.
+std::int64_t own_tasks(const ReplicaWork& work, std::int64_t micro_batches) {
+  return micro_batches <= work.first ? 0 : (micro_batches - work.first - 1) / work.stride + 1;
+}
+
+ReplicaWork replica_work(const Plan& plan, Placement placed, bool backward, std::int64_t samples) {
+  const Stage& stage = plan.stage(placed.stage);
+  ReplicaWork work{.stage = placed.stage, .replica = placed.replica, .backward = backward};
+  if (stage.replication == Replication::kRoundRobin) {
+    work.first = placed.replica;
+    work.stride = static_cast<std::int64_t>(stage.devices.size());
+  }
+  const std::int64_t count = micro_batch_count(stage, samples);
+  work.tasks = own_tasks(work, count);
+  if (work.tasks > 0 && replica_samples(stage, work.replica, count - 1, samples).empty() &&
+      stage.replication == Replication::kSplit) {
+    --work.tasks;  // no share of the short last micro-batch
+  }
+  if (backward) {
+    const bool all_first =
+        plan.schedule == ScheduleKind::kGpipe || stage.in_flight_samples >= samples;
+    const std::int64_t in_flight = own_tasks(work, stage.in_flight_samples / stage.micro_batch);
+    work.warm_up =
+        all_first ? work.tasks : std::min(std::max<std::int64_t>(in_flight, 1), work.tasks);
+    work.in_a_row =
+        std::clamp<std::int64_t>(stage.kfkb, 1, std::max<std::int64_t>(1, work.warm_up));
+  }
+  const std::int64_t whole = std::min(own_tasks(work, samples / stage.micro_batch), work.tasks);
+  work.rounds = std::max<std::int64_t>(0, whole - work.warm_up) / work.in_a_row;
+  work.round_samples = work.in_a_row * stage.micro_batch * work.stride;
+  return work;
+}
+
+class ProgramBuilder {
+ public:
+  ProgramBuilder(const Plan& plan, const ReplicaWork& work, std::int64_t samples)
+      : plan_(plan), work_(work), samples_(samples) {}
+
+  void forwards(std::int64_t count, std::vector<Action>& out) {
+    add(ActionKind::kForward, forward_, std::min(count, work_.tasks - forward_), out);
+  }
+  void backwards(std::int64_t count, std::vector<Action>& out) {
+    if (!work_.backward) return;
+    add(ActionKind::kBackward, backward_, std::min(count, work_.tasks - backward_), out);
+  }
+  void rounds(std::int64_t count, std::vector<Action>& out) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      backwards(work_.in_a_row, out);
+      forwards(work_.in_a_row, out);
+    }
+  }
+  // Goes on as if these rounds had been run.
+  void skip_rounds(std::int64_t count) {
+    forward_ += count * work_.in_a_row;
+    backward_ += count * work_.in_a_row;
+  }
+  void rest(std::vector<Action>& out) {
+    while (forward_ < work_.tasks) rounds(1, out);
+    backwards(work_.tasks, out);
+  }
+
+ private:
+  void add(ActionKind kind, std::int64_t& next, std::int64_t count, std::vector<Action>& out) {
+    for (std::int64_t i = 0; i < count; ++i, ++next) {
+      Action action{.kind = kind, .stage = work_.stage, .replica = work_.replica};
+      action.micro_batch = work_.first + next * work_.stride;
+      action.samples =
+          replica_samples(plan_.stage(work_.stage), work_.replica, action.micro_batch, samples_);
+      out.push_back(action);
+    }
+  }
+
+  const Plan& plan_;
+  const ReplicaWork& work_;
+  std::int64_t samples_;
+  std::int64_t forward_ = 0;  // tasks that are in the program already
+  std::int64_t backward_ = 0;
+};
+
+// P, or 0 where it is more than half of the mini-batch.
+std::int64_t common_period(const std::vector<ReplicaWork>& works, std::int64_t samples) {
+  std::int64_t period = 1;
+  for (const ReplicaWork& work : works) {
+    if (work.round_samples > samples) return 0;
+    period = std::lcm(period, work.round_samples);
+    if (period > samples / 2) return 0;
+  }
+  return period;
+}
+
+Schedule build(const Plan& plan, const std::vector<bool>& backward, std::int64_t samples,
+               bool training) {
+  GP_CHECK(samples >= 1, "a schedule over {} samples", samples);
+  Schedule schedule{.ranks = empty_programs(plan), .samples = samples, .training = training};
+  std::vector<ReplicaWork> works;
+  for (const std::vector<Placement>& placed : placements(plan)) {
+    GP_CHECK(placed.size() == 1, "a device of the plan is in {} stages", placed.size());
+    works.push_back(
+        replica_work(plan, placed[0], training && backward[placed[0].stage.index()], samples));
+  }
+  const std::int64_t period = common_period(works, samples);
+  std::int64_t repeats = period == 0 ? 0 : samples / period;
+  for (const ReplicaWork& work : works) {
+    if (period > 0) repeats = std::min(repeats, work.rounds / (period / work.round_samples));
+  }
+  if (repeats >= 2) {
+    schedule.repeats = repeats;
+    schedule.period_samples = period;
+  }
+  for (std::size_t r = 0; r < works.size(); ++r) {
+    RankProgram& program = schedule.ranks[r];
+    ProgramBuilder builder(plan, works[r], samples);
+    builder.forwards(works[r].warm_up, program.prologue);
+    if (schedule.repeats == 0) {
+      builder.rest(program.prologue);
+      continue;
+    }
+    const std::int64_t rounds = period / works[r].round_samples;
+    builder.rounds(rounds, program.period);
+    builder.skip_rounds(rounds * (repeats - 1));
+    builder.rest(program.epilogue);
+  }
+  return schedule;
+}
+
+}  // namespace
+
+Schedule build_schedule(const Plan& plan, const Graph& graph, std::int64_t samples) {
+  return build(plan, stages_with_backward(plan, graph), samples, true);
+}
+
+Schedule build_forward_schedule(const Plan& plan, const Graph& /*graph*/, std::int64_t samples) {
+  return build(plan, std::vector<bool>(plan.stages.size(), false), samples, false);
+}
+
+}  // namespace graphpipe
