@@ -1,0 +1,15 @@
+// The models of the zoo, one a file. models.cc lists them.
+
+#pragma once
+
+#include "models/models.h"
+
+namespace graphpipe {
+
+ZooModel digits_model();
+ZooModel mmt_model();
+ZooModel movielens_model();
+ZooModel transformer_model();
+ZooModel two_branch_model();
+
+}  // namespace graphpipe
