@@ -1,10 +1,5 @@
 #include "job/job.h"
 
-#include <cstdlib>
-#include <filesystem>
-#include <system_error>
-
-#include "base/error.h"
 #include "base/file.h"
 #include "cluster/cluster_json.h"
 #include "graph/graph_json.h"
@@ -41,21 +36,6 @@ int worker_count(const Job& job, const Plan& plan) {
   return job.kind == "profile" ? job.profile_load : devices_used(plan);
 }
 
-std::string profile_result_path(const std::string& folder) {
-  return folder + "/measured.profile.json";
-}
-
-JobFolder::JobFolder() {
-  const char* base = std::getenv("TMPDIR");
-  path_ = std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/graphpipe-XXXXXX";
-  if (mkdtemp(path_.data()) == nullptr) {
-    throw InputError(path_, "cannot make a folder for the run; set TMPDIR to one that is writable");
-  }
-}
-
-JobFolder::~JobFolder() {
-  std::error_code ignored;  // nothing can be done about a folder that does not go
-  std::filesystem::remove_all(path_, ignored);
-}
+std::string profile_result_path(const std::string& folder) { return folder + "/profile.json"; }
 
 }  // namespace graphpipe

@@ -4,8 +4,8 @@
 // The folder holds job.json, graph.json, and for training plan.json, cluster.json (and
 // profile.json, the costs to predict with). While the job runs: port (rank 0's, once
 // bound), status.R (one per rank, a fixed-size memory map: what the rank is doing),
-// fault.R (a rank's own account of why it failed), and as the result of a "profile" job
-// measured.profile.json.
+// fault.R (a rank's own account of why it failed). A "profile" job leaves its result as
+// profile.json.
 
 #pragma once
 
@@ -72,18 +72,5 @@ Graph read_job_graph(const std::string& folder);
 int worker_count(const Job& job, const Plan& plan);
 
 std::string profile_result_path(const std::string& folder);
-
-// A new folder of our own under $TMPDIR or /tmp, removed with all in it at the end.
-class JobFolder {
- public:
-  JobFolder();
-  ~JobFolder();
-  JobFolder(const JobFolder&) = delete;
-  JobFolder& operator=(const JobFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 }  // namespace graphpipe

@@ -2,11 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "base/error.h"
 #include "base/file.h"
 #include "job/fault.h"
+#include "job/test_folder.h"
 
 namespace graphpipe {
 namespace {
@@ -51,14 +50,14 @@ std::string refusal(const Job& job, const std::string& from, const std::string& 
 }
 
 TEST(JobFile, ReadsBackATrainingJob) {
-  const JobFolder folder;
+  const TestFolder folder;
   const Job job = train_job(folder.path());
   write_job(job);
   EXPECT_EQ(read_job(folder.path()), job);
 }
 
 TEST(JobFile, ReadsBackAProfileJob) {
-  const JobFolder folder;
+  const TestFolder folder;
   Job job;
   job.kind = "profile";
   job.folder = folder.path();
@@ -71,32 +70,32 @@ TEST(JobFile, ReadsBackAProfileJob) {
 }
 
 TEST(JobFile, RefusesAKindThatItDoesNotKnow) {
-  const JobFolder folder;
+  const TestFolder folder;
   EXPECT_EQ(refusal(train_job(folder.path()), R"("kind": "train")", R"("kind": "trian")"),
             R"(job.json: /kind: J1: expected train or profile, found "trian")");
 }
 
 TEST(JobFile, RefusesAnotherVersion) {
-  const JobFolder folder;
+  const TestFolder folder;
   EXPECT_EQ(refusal(train_job(folder.path()), R"("version": 1)", R"("version": 2)"),
             "job.json: /version: expected 1, which this program writes; build graphpipe and "
             "graphpipe-worker from one source");
 }
 
 TEST(JobFile, RefusesAnOptimizerThatItDoesNotKnow) {
-  const JobFolder folder;
+  const TestFolder folder;
   EXPECT_EQ(refusal(train_job(folder.path()), R"("adam")", R"("adamw")"),
             R"(job.json: /train/optimizer: expected sgd, sgd-momentum or adam, found "adamw")");
 }
 
 TEST(JobFile, RefusesToComputeInWholeNumbers) {
-  const JobFolder folder;
+  const TestFolder folder;
   EXPECT_EQ(refusal(train_job(folder.path()), R"("float64")", R"("int64")"),
             R"(job.json: /train/floating: expected float32 or float64, found "int64")");
 }
 
 TEST(JobFile, RefusesARunThatWouldNeverEnd) {
-  const JobFolder folder;
+  const TestFolder folder;
   Job job = train_job(folder.path());
   job.train.epochs = 0;
   EXPECT_EQ(refusal(job, R"("patience": 2)", R"("patience": 0)"),
@@ -106,23 +105,12 @@ TEST(JobFile, RefusesARunThatWouldNeverEnd) {
 }
 
 TEST(JobFile, RefusesAProfileOfNothing) {
-  const JobFolder folder;
+  const TestFolder folder;
   Job job;
   job.kind = "profile";
   job.folder = folder.path();
   EXPECT_EQ(refusal(job, R"("samples": [])", R"("samples": [])"),
             "job.json: /profile/samples: J3: expected at least one sample count, found none");
-}
-
-TEST(JobFolderTest, IsGoneAtTheEndWithAllInIt) {
-  std::string path;
-  {
-    const JobFolder folder;
-    path = folder.path();
-    write_file(path + "/anything", "text");
-    EXPECT_TRUE(std::filesystem::exists(path + "/anything"));
-  }
-  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 WorkerFault full_fault() {
@@ -141,14 +129,14 @@ WorkerFault full_fault() {
 }
 
 TEST(FaultFile, ReadsBackWhatWasWritten) {
-  const JobFolder folder;
+  const TestFolder folder;
   write_fault(folder.path(), full_fault());
   EXPECT_EQ(read_fault(folder.path(), 2), full_fault());
   EXPECT_EQ(read_fault(folder.path(), 1), std::nullopt);
 }
 
 TEST(FaultFile, TakesAMessageThatIsNoText) {
-  const JobFolder folder;
+  const TestFolder folder;
   WorkerFault fault = full_fault();
   fault.message = "bytes \xff\xfe here";
   write_fault(folder.path(), fault);
@@ -156,7 +144,7 @@ TEST(FaultFile, TakesAMessageThatIsNoText) {
 }
 
 TEST(FaultFile, HalfWrittenIsNone) {
-  const JobFolder folder;
+  const TestFolder folder;
   write_file(folder.path() + "/fault.2", "{\"kind\": \"error\", \"mess");
   EXPECT_EQ(read_fault(folder.path(), 2), std::nullopt);
 }

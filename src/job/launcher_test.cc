@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "job/fault.h"
 #include "job/status.h"
+#include "job/test_folder.h"
 #include "job/worker_processes.h"
 
 namespace graphpipe {
@@ -53,7 +54,7 @@ class Launcher : public ::testing::Test {
     EXPECT_EQ(errno, ECHILD);
   }
 
-  JobFolder folder_;
+  TestFolder folder_;
   std::vector<std::string> lines_;
   std::map<int, std::vector<std::string>> error_lines_;
   LineSink on_line_;

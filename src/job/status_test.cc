@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "job/job.h"
+#include "job/test_folder.h"
 
 namespace graphpipe {
 namespace {
@@ -66,7 +66,7 @@ TEST(StatusText, EndsAPhaseThatWasCutOff) {
 }
 
 TEST(StatusFileTest, ShowsTheWritersStatusToTheReader) {
-  const JobFolder folder;
+  const TestFolder folder;
   const std::string path = status_path(folder.path(), 3);
   const auto written = StatusFile::create(path);
   const auto read = StatusFile::open(path);
@@ -86,7 +86,7 @@ TEST(StatusFileTest, ShowsTheWritersStatusToTheReader) {
 }
 
 TEST(StatusFileTest, IsNoneWhereTheRankHasNotMadeIt) {
-  const JobFolder folder;
+  const TestFolder folder;
   EXPECT_EQ(StatusFile::open(status_path(folder.path(), 0)), nullptr);
   write_file(status_path(folder.path(), 0), "short");
   EXPECT_EQ(StatusFile::open(status_path(folder.path(), 0)), nullptr);

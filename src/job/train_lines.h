@@ -1,0 +1,64 @@
+// What a training run reports: one JSON object a line on rank 0's standard output
+// (docs/formats.md). Every "epoch" counts passes over the training split, with fractions.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace graphpipe {
+
+struct IterationLine {
+  std::int64_t iteration = 0;  // from 0
+  double epoch = 0;
+  double loss = 0;
+  double grad_norm = 0;
+  double samples_per_s = 0;  // since the last such line
+};
+
+struct EvaluationLine {
+  std::int64_t evaluation = 0;  // from 1
+  double epoch = 0;
+  std::map<std::string, double> validation;
+  bool best = false;     // so far, by the model's loss
+  double elapsed_s = 0;  // since the first iteration began
+};
+
+// Of one iteration over a full mini-batch. Where a stage has several ranks: its fullest.
+struct StageReport {
+  int stage = 0;
+  double predicted_s = 0;      // computing, with a core to itself
+  double measured_s = 0;       // CPU time inside operators
+  double measured_wall_s = 0;  // clock time inside operators: more where ranks share cores
+  std::int64_t predicted_peak_bytes = 0;
+  std::int64_t measured_peak_bytes = 0;
+  std::int64_t bytes_sent = 0;  // by all its ranks together
+};
+
+struct DoneLine {
+  std::int64_t iterations = 0;
+  double epochs = 0;
+  bool stopped_early = false;
+  std::map<std::string, double> metrics;     // on the test split
+  std::map<std::string, double> validation;  // of the weights that were kept; may be empty
+  std::optional<double> baseline_rmse;       // user and film offsets alone, on the test split
+  double elapsed_s = 0;
+  double predicted_iteration_s = 0;
+  double measured_iteration_s = 0;
+  double executor_overhead = 0;  // share of the ranks' CPU time that is outside operators
+  double action_s = 0;           // CPU time outside operators per action
+  int ranks = 0;
+  int cores = 0;
+  std::vector<StageReport> stages;
+};
+
+// Without the end of the line.
+std::string to_json_line(const IterationLine& line);
+std::string to_json_line(const EvaluationLine& line);
+// Metrics stand under "metrics" and at top level too, where no other field has their name.
+std::string to_json_line(const DoneLine& line);
+
+}  // namespace graphpipe

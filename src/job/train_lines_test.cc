@@ -1,0 +1,65 @@
+#include "job/train_lines.h"
+
+#include <gtest/gtest.h>
+
+namespace graphpipe {
+namespace {
+
+TEST(TrainLines, AnIteration) {
+  IterationLine line;
+  line.iteration = 12;
+  line.epoch = 0.25;
+  line.loss = 1.5;
+  line.grad_norm = 0.5;
+  line.samples_per_s = 1000;
+  EXPECT_EQ(to_json_line(line),
+            R"({"iteration":12,"epoch":0.25,"loss":1.5,"grad_norm":0.5,"samples_per_s":1000.0})");
+}
+
+TEST(TrainLines, AnEvaluation) {
+  EvaluationLine line;
+  line.evaluation = 3;
+  line.epoch = 3;
+  line.validation = {{"rmse", 0.875}, {"loss", 0.75}};
+  line.best = true;
+  line.elapsed_s = 2.5;
+  EXPECT_EQ(
+      to_json_line(line),
+      R"({"evaluation":3,"epoch":3.0,"validation":{"loss":0.75,"rmse":0.875},"best":true,"elapsed_s":2.5})");
+}
+
+TEST(TrainLines, TheEnd) {
+  DoneLine line;
+  line.iterations = 100;
+  line.epochs = 2;
+  line.stopped_early = true;
+  line.metrics = {{"loss", 0.75}, {"rmse", 0.875}, {"done", 7}};  // a metric of a field's name
+  line.validation = {{"loss", 0.5}};
+  line.baseline_rmse = 1;
+  line.elapsed_s = 8;
+  line.predicted_iteration_s = 0.5;
+  line.measured_iteration_s = 0.25;
+  line.executor_overhead = 0.125;
+  line.action_s = 0.0625;
+  line.ranks = 4;
+  line.cores = 2;
+  StageReport stage;
+  stage.predicted_s = 0.5;
+  stage.measured_s = 0.25;
+  stage.measured_wall_s = 0.75;
+  stage.predicted_peak_bytes = 4096;
+  stage.measured_peak_bytes = 2048;
+  stage.bytes_sent = 1024;
+  line.stages = {stage};
+  EXPECT_EQ(to_json_line(line),
+            R"({"done":true,"iterations":100,"epochs":2.0,"stopped_early":true,)"
+            R"("metrics":{"done":7.0,"loss":0.75,"rmse":0.875},"validation":{"loss":0.5},)"
+            R"("baseline_rmse":1.0,"elapsed_s":8.0,"predicted_iteration_s":0.5,)"
+            R"("measured_iteration_s":0.25,"executor_overhead":0.125,"action_s":0.0625,)"
+            R"("ranks":4,"cores":2,"stages":[{"stage":0,"predicted_s":0.5,"measured_s":0.25,)"
+            R"("measured_wall_s":0.75,"predicted_peak_bytes":4096,"measured_peak_bytes":2048,)"
+            R"("bytes_sent":1024}],"loss":0.75,"rmse":0.875})");
+}
+
+}  // namespace
+}  // namespace graphpipe
