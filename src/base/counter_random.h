@@ -15,7 +15,10 @@ namespace graphpipe {
 
 class CounterRandom {
  public:
-  explicit constexpr CounterRandom(std::uint64_t key) : key_(mix_bits(key)) {}
+  // The constant keeps keys and counters apart: without it key 1, number 2 would be
+  // key 2, number 1.
+  explicit constexpr CounterRandom(std::uint64_t key)
+      : key_(combine_hash(0x243f6a8885a308d3ULL, key)) {}
 
   constexpr std::uint64_t bits(std::uint64_t i) const { return combine_hash(key_, i); }
 

@@ -45,9 +45,9 @@ class RunError : public std::runtime_error {
 }  // namespace graphpipe
 
 // On in every build. The message is a format string: GP_CHECK(n > 0, "n is {}", n).
-#define GP_CHECK(condition, ...)                                                       \
-  do {                                                                                 \
-    if (!(condition)) {                                                                \
+#define GP_CHECK(condition, ...)                                                         \
+  do {                                                                                   \
+    if (!(condition)) {                                                                  \
       ::graphpipe::fail_check(__FILE__, __LINE__, #condition, fmt::format(__VA_ARGS__)); \
-    }                                                                                  \
+    }                                                                                    \
   } while (false)

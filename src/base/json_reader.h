@@ -42,7 +42,7 @@ class JsonReader {
   void only(const std::vector<std::string>& known) const;
 
   const Json& value() const { return *value_; }
-  std::string where() const;                         // "plan.json: /stages/3"
+  std::string where() const;                              // "plan.json: /stages/3"
   [[noreturn]] void fail(const std::string& what) const;  // InputError(where(), what)
 
  private:
