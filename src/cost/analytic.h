@@ -32,7 +32,7 @@
 namespace graphpipe {
 
 struct AnalyticOptions {
-  bool flat_efficiency = false;    // r = 1 everywhere (a sensitivity study)
+  bool flat_efficiency = false;  // r = 1 everywhere (a sensitivity study)
   double launch_overhead_scale = 1;
 };
 

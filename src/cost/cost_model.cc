@@ -25,6 +25,8 @@ double CostModel::reduce_s(std::int64_t bytes, int ranks, const Link& link) cons
 StageCost stage_cost(const CostModel& costs, const Graph& graph, const std::vector<OpId>& ops,
                      std::int64_t samples, const DeviceType& device) {
   StageCost stage;
+  if (samples <= 0) return stage;
+  stage.forward_s = stage.backward_s = costs.task_overhead_s();
   for (const OpId op : ops) {
     const OpCost forward = costs.op_cost(graph, op, samples, 1, device, Phase::kForward);
     const OpCost backward = costs.op_cost(graph, op, samples, 1, device, Phase::kBackward);

@@ -47,13 +47,16 @@ class CostModel {
   // 2 (n - 1) / n * bytes / bandwidth + 2 (n - 1) * latency.
   virtual double reduce_s(std::int64_t bytes, int ranks, const Link& link) const;
 
+  // What the runtime itself takes for a task, beside its operators.
+  virtual double task_overhead_s() const { return 0; }
+
   // Which cost model and constants: stands in plans and reports ("analytic V100-16GB",
   // "profile movielens.profile.json").
   virtual std::string name() const = 0;
 };
 
-// What a stage's task costs a rank: a sum over its operators today; measured or fused
-// costs may replace it.
+// What a stage's task costs a rank: a sum over its operators and the task's overhead today;
+// measured or fused costs may replace it.
 struct StageCost {
   double forward_s = 0;
   double backward_s = 0;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace graphpipe {
 
 struct ProfilePoint {
   std::int64_t samples = 0;
-  double forward_s = 0;   // median of several
+  double forward_s = 0;  // wall time under the load, median of several
   double backward_s = 0;
   std::int64_t saved_bytes = 0;      // kept for the backward beyond inputs and output
   std::int64_t workspace_bytes = 0;  // peak beyond inputs, output and what is saved
@@ -26,38 +27,59 @@ struct ProfileEntry {
 };
 
 struct Profile {
-  std::string model;       // the MODEL argument
+  std::string model;  // the MODEL argument
   std::uint64_t graph_hash = 0;
-  std::string device;      // "cpu: AMD EPYC ..."
-  std::string library;     // "libtorch 1.13.1, OpenBLAS ..."
-  int load = 1;            // how many ranks were busy while measuring
-  int cores = 1;           // of the machine
-  double action_overhead_s = 0;      // of the runtime, per task
-  double transfer_latency_s = 0;     // between two ranks of this machine; 0: not measured
+  std::string device;             // "cpu: AMD EPYC ..."
+  std::string library;            // "libtorch 1.13.1, OpenBLAS ..."
+  int load = 1;                   // how many ranks were busy while measuring
+  int cores = 1;                  // of the machine
+  double action_overhead_s = 0;   // of the runtime, per task
+  double transfer_latency_s = 0;  // between two ranks of this machine; 0: not measured
   double transfer_bytes_per_s = 0;
   std::map<std::string, ProfileEntry> entries;  // by op_signature()
 };
 
 // Invariants, checked by validate():
 //   F1  every entry has points with ascending sample counts, or a failure
-//   F2  times are positive and finite, bytes not negative
+//   F2  times are finite, forward ones positive (an operator without a backward has 0 for
+//       it), bytes and the other figures not negative
 void validate(const Profile& profile, const std::string& where);
 
-// Between two measured sample counts the cost is interpolated, beyond the last it
-// grows with the last segment's slope (a single point: in proportion), and is marked
-// extrapolated. An operator that has no entry takes the analytic cost, scaled by the
-// median ratio of measured to analytic over the others, and is marked so too.
+// Between two measured sample counts the cost is interpolated; beyond the last it grows
+// with the last segment's slope (a single point: in proportion), below the first it falls
+// with the first segment's, and is marked extrapolated. An operator that has no entry takes
+// the analytic cost, scaled by the median ratio of measured to analytic over the graph's
+// others, and is marked so too.
+//
+// Where more ranks were busy than there are cores, measured times hold that contention.
+// Costs are those of a device that has its cores to itself, so it is taken out again: the
+// simulator puts in what the plan's own ranks make of it. Transfers between ranks take the
+// measured latency and bandwidth, where there are any, whatever the link.
 class ProfiledCosts : public CostModel {
  public:
   ProfiledCosts(Profile profile, std::string file);
+  ~ProfiledCosts() override;
+  ProfiledCosts(const ProfiledCosts&) = delete;
+  ProfiledCosts& operator=(const ProfiledCosts&) = delete;
+
   OpCost op_cost(const Graph& graph, OpId op, std::int64_t samples, int tensor_degree,
                  const DeviceType& device, Phase phase) const override;
+  double transfer_s(std::int64_t bytes, const Link& link) const override;
+  double reduce_s(std::int64_t bytes, int ranks, const Link& link) const override;
+  double task_overhead_s() const override { return profile_.action_overhead_s; }
   std::string name() const override;
   const Profile& profile() const { return profile_; }
 
  private:
+  struct Lookup;
+  const ProfileEntry* entry_of(const Graph& graph, OpId op) const;
+  OpCost fallback_cost(const Graph& graph, OpId op, std::int64_t samples, const DeviceType& device,
+                       Phase phase) const;
+  double median_ratio(const Graph& graph, const DeviceType& device) const;
+
   Profile profile_;
   std::string file_;
+  std::unique_ptr<Lookup> lookup_;
 };
 
 }  // namespace graphpipe

@@ -1,0 +1,124 @@
+#include "cost/profile_json.h"
+
+#include <charconv>
+#include <utility>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/json_reader.h"
+
+namespace graphpipe {
+namespace {
+
+constexpr std::string_view kFormat = "graphpipe-profile";
+constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kMostRanks = 1'000'000;
+
+std::uint64_t read_hash(const JsonReader& json) {
+  const std::string text = json.string();
+  std::uint64_t hash = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, hash, 16);
+  if (error != std::errc() || stop != end || hash_text(hash) != text) {
+    json.fail(fmt::format("expected 16 lower-case hexadecimal digits, found \"{}\"", text));
+  }
+  return hash;
+}
+
+int read_count(const JsonReader& json) {
+  const std::int64_t n = json.integer_at_least(1);
+  if (n > kMostRanks) json.fail(fmt::format("expected at most {}, found {}", kMostRanks, n));
+  return static_cast<int>(n);
+}
+
+ProfilePoint read_point(const JsonReader& json) {
+  json.only({"samples", "forward_s", "backward_s", "saved_bytes", "workspace_bytes"});
+  return {.samples = json["samples"].integer(),
+          .forward_s = json["forward_s"].number(),
+          .backward_s = json["backward_s"].number(),
+          .saved_bytes = json["saved_bytes"].integer(),
+          .workspace_bytes = json["workspace_bytes"].integer()};
+}
+
+ProfileEntry read_entry(const JsonReader& json) {
+  json.only({"points", "failure"});
+  ProfileEntry entry;
+  if (json.has("points")) {
+    for (const JsonReader& point : json["points"].items()) {
+      entry.points.push_back(read_point(point));
+    }
+  }
+  if (json.has("failure")) entry.failure = json["failure"].string();
+  return entry;
+}
+
+Json written(const ProfileEntry& entry) {
+  if (entry.points.empty()) return {{"failure", entry.failure}};
+  Json points = Json::array();
+  for (const ProfilePoint& point : entry.points) {
+    points.push_back({{"samples", point.samples},
+                      {"forward_s", point.forward_s},
+                      {"backward_s", point.backward_s},
+                      {"saved_bytes", point.saved_bytes},
+                      {"workspace_bytes", point.workspace_bytes}});
+  }
+  return {{"points", std::move(points)}};
+}
+
+void check_format(const JsonReader& json) {
+  const std::string format = json["format"].string();
+  if (format != kFormat) {
+    json["format"].fail(
+        fmt::format("expected \"{}\", found \"{}\"; this is not a profile", kFormat, format));
+  }
+  const std::int64_t version = json["version"].integer();
+  if (version != kVersion) {
+    json["version"].fail(
+        fmt::format("expected {}, found {}; profile anew with this program", kVersion, version));
+  }
+}
+
+}  // namespace
+
+Profile parse_profile(std::string_view text, const std::string& file) {
+  const Json document = parse_json(text, file);
+  const JsonReader json(document, file);
+  json.only({"format", "version", "model", "graph_hash", "device", "library", "load", "cores",
+             "action_overhead_s", "transfer_latency_s", "transfer_bytes_per_s", "entries"});
+  check_format(json);
+  Profile profile;
+  profile.model = json["model"].string();
+  profile.graph_hash = read_hash(json["graph_hash"]);
+  profile.device = json["device"].string();
+  profile.library = json["library"].string();
+  profile.load = read_count(json["load"]);
+  profile.cores = read_count(json["cores"]);
+  profile.action_overhead_s = json["action_overhead_s"].number();
+  profile.transfer_latency_s = json["transfer_latency_s"].number();
+  profile.transfer_bytes_per_s = json["transfer_bytes_per_s"].number();
+  for (const auto& [signature, entry] : json["entries"].members()) {
+    profile.entries.emplace(signature, read_entry(entry));
+  }
+  validate(profile, file);
+  return profile;
+}
+
+std::string to_json(const Profile& profile) {
+  Json entries = Json::object();
+  for (const auto& [signature, entry] : profile.entries) entries[signature] = written(entry);
+  const Json document = {{"format", kFormat},
+                         {"version", kVersion},
+                         {"model", profile.model},
+                         {"graph_hash", hash_text(profile.graph_hash)},
+                         {"device", profile.device},
+                         {"library", profile.library},
+                         {"load", profile.load},
+                         {"cores", profile.cores},
+                         {"action_overhead_s", profile.action_overhead_s},
+                         {"transfer_latency_s", profile.transfer_latency_s},
+                         {"transfer_bytes_per_s", profile.transfer_bytes_per_s},
+                         {"entries", std::move(entries)}};
+  return document.dump(2) + "\n";
+}
+
+}  // namespace graphpipe
