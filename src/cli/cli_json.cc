@@ -1,5 +1,7 @@
 #include "cli/cli_json.h"
 
+#include <map>
+
 #include "base/hash.h"
 #include "base/json_reader.h"
 #include "plan/plan_json.h"
@@ -17,6 +19,47 @@ Json problem_fields(const Problem& problem, const std::string& planner) {
           {"mini_batch", problem.mini_batch}};
 }
 
+// The numbers of a member that is an object; none where it is not there.
+std::map<std::string, double> numbers_of(const Json& json, const std::string& member) {
+  std::map<std::string, double> numbers;
+  if (!json.contains(member)) return numbers;
+  for (const auto& [key, value] : json.at(member).items()) {
+    if (value.is_number()) numbers[key] = value.get<double>();
+  }
+  return numbers;
+}
+
+StageReport stage_report(const Json& json) {
+  StageReport stage;
+  stage.stage = json.value("stage", 0);
+  stage.predicted_s = json.value("predicted_s", 0.0);
+  stage.measured_s = json.value("measured_s", 0.0);
+  stage.predicted_peak_bytes = json.value("predicted_peak_bytes", std::int64_t{0});
+  stage.measured_peak_bytes = json.value("measured_peak_bytes", std::int64_t{0});
+  stage.bytes_sent = json.value("bytes_sent", std::int64_t{0});
+  return stage;
+}
+
+DoneLine done_line(const Json& json) {
+  DoneLine done;
+  done.iterations = json.value("iterations", std::int64_t{0});
+  done.epochs = json.value("epochs", 0.0);
+  done.stopped_early = json.value("stopped_early", false);
+  done.metrics = numbers_of(json, "metrics");
+  if (json.contains("baseline_rmse")) done.baseline_rmse = json.at("baseline_rmse").get<double>();
+  done.elapsed_s = json.value("elapsed_s", 0.0);
+  done.predicted_iteration_s = json.value("predicted_iteration_s", 0.0);
+  done.measured_iteration_s = json.value("measured_iteration_s", 0.0);
+  done.executor_overhead = json.value("executor_overhead", 0.0);
+  done.action_s = json.value("action_s", 0.0);
+  done.ranks = json.value("ranks", 0);
+  done.cores = json.value("cores", 0);
+  for (const Json& stage : json.value("stages", Json::array())) {
+    done.stages.push_back(stage_report(stage));
+  }
+  return done;
+}
+
 }  // namespace
 
 std::string models_json(const std::vector<ZooModel>& models) {
@@ -30,8 +73,7 @@ std::string models_json(const std::vector<ZooModel>& models) {
                             {"high", p.high},
                             {"meaning", p.meaning}});
     }
-    list.push_back(
-        {{"name", model.name}, {"summary", model.summary}, {"parameters", parameters}});
+    list.push_back({{"name", model.name}, {"summary", model.summary}, {"parameters", parameters}});
   }
   return text_of({{"models", list}});
 }
@@ -105,40 +147,25 @@ std::string verify_json(const Verification& verification) {
   return text_of({{"ok", verification.ok()}, {"faults", faults}, {"ranks", ranks}});
 }
 
-std::optional<TrainLine> parse_train_line(const std::string& line) {
+TrainLine parse_train_line(const std::string& line) {
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return std::nullopt;
-  TrainLine parsed;
-  const auto numbers_of = [](const Json& object) {
-    std::map<std::string, double> numbers;
-    for (const auto& [key, value] : object.items()) {
-      if (value.is_number()) numbers[key] = value.get<double>();
-    }
-    return numbers;
-  };
-  parsed.numbers = numbers_of(json);
-  if (json.contains("iteration") && json.contains("loss")) {
-    parsed.iteration = json.at("iteration").get<std::int64_t>();
-    parsed.loss = json.value("loss", 0.0);
-    parsed.samples_per_s = json.value("samples_per_s", 0.0);
+  if (!json.is_object()) return {};
+  if (json.value("done", false)) return done_line(json);
+  if (json.contains("evaluation")) {
+    EvaluationLine evaluation;
+    evaluation.epoch = json.value("epoch", 0.0);
+    evaluation.elapsed_s = json.value("elapsed_s", 0.0);
+    evaluation.best = json.value("best", false);
+    evaluation.validation = numbers_of(json, "validation");
+    return evaluation;
   }
-  parsed.epoch = json.value("epoch", 0.0);
-  if (json.contains("validation")) parsed.validation = numbers_of(json.at("validation"));
-  parsed.done = json.value("done", false);
-  if (json.contains("metrics")) parsed.metrics = numbers_of(json.at("metrics"));
-  if (json.contains("stages")) {
-    for (const Json& stage : json.at("stages")) {
-      MeasuredStage row;
-      row.stage = stage.value("stage", 0);
-      row.predicted_s = stage.value("predicted_s", 0.0);
-      row.measured_s = stage.value("measured_s", 0.0);
-      row.predicted_peak_bytes = stage.value("predicted_peak_bytes", std::int64_t{0});
-      row.measured_peak_bytes = stage.value("measured_peak_bytes", std::int64_t{0});
-      row.bytes_sent = stage.value("bytes_sent", std::int64_t{0});
-      parsed.stages.push_back(row);
-    }
-  }
-  return parsed;
+  if (!json.contains("iteration")) return {};
+  IterationLine iteration;
+  iteration.iteration = json.value("iteration", std::int64_t{0});
+  iteration.epoch = json.value("epoch", 0.0);
+  iteration.loss = json.value("loss", 0.0);
+  iteration.samples_per_s = json.value("samples_per_s", 0.0);
+  return iteration;
 }
 
 }  // namespace graphpipe

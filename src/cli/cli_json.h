@@ -4,11 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "job/train_lines.h"
 #include "models/models.h"
 #include "planners/planner.h"
 #include "report/text_report.h"
@@ -36,19 +36,8 @@ std::string compare_json(const std::vector<ComparedPlan>& rows, const Problem& p
 std::string simulate_json(const Trace& trace, const Schedule& schedule);
 std::string verify_json(const Verification& verification);
 
-// A line that a worker of a training run writes.
-struct TrainLine {
-  std::optional<std::int64_t> iteration;  // a logged iteration
-  double loss = 0;
-  double samples_per_s = 0;
-  double epoch = 0;
-  std::map<std::string, double> validation;  // an evaluation
-  bool done = false;                         // the last line
-  std::map<std::string, double> metrics;
-  std::map<std::string, double> numbers;     // every other number at top level
-  std::vector<MeasuredStage> stages;
-};
-// Empty where the line is no JSON object.
-std::optional<TrainLine> parse_train_line(const std::string& line);
+// A line that rank 0 of a training run writes; monostate where it is none of them.
+using TrainLine = std::variant<std::monostate, IterationLine, EvaluationLine, DoneLine>;
+TrainLine parse_train_line(const std::string& line);
 
 }  // namespace graphpipe

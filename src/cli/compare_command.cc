@@ -31,9 +31,12 @@ std::vector<const Planner*> chosen_planners(const std::string& names) {
 
 std::string_view status_name(PlanStatus status) {
   switch (status) {
-    case PlanStatus::kOk: return "ok";
-    case PlanStatus::kInfeasible: return "infeasible";
-    case PlanStatus::kGaveUp: return "gave_up";
+    case PlanStatus::kOk:
+      return "ok";
+    case PlanStatus::kInfeasible:
+      return "infeasible";
+    case PlanStatus::kGaveUp:
+      return "gave_up";
   }
   return "";
 }

@@ -81,13 +81,13 @@ void ProblemFlags::add_to(CLI::App& command) {
 
 std::vector<std::int64_t> parse_integers(const std::string& text, const std::string& where) {
   std::vector<std::int64_t> values;
-  for (const std::string& item : split_text(text, ',')) values.push_back(parse_integer(item, where));
+  for (const std::string& item : split_text(text, ','))
+    values.push_back(parse_integer(item, where));
   return values;
 }
 
 OptimizerKind parse_optimizer(const std::string& text, const std::string& where) {
-  for (const auto kind :
-       {OptimizerKind::kSgd, OptimizerKind::kSgdMomentum, OptimizerKind::kAdam}) {
+  for (const auto kind : {OptimizerKind::kSgd, OptimizerKind::kSgdMomentum, OptimizerKind::kAdam}) {
     if (text == optimizer_name(kind)) return kind;
   }
   throw InputError(where, fmt::format("'{}' is none of sgd, sgd-momentum, adam", text));

@@ -63,7 +63,7 @@ struct LoadedPlan {
   std::unique_ptr<CostModel> costs;
 };
 
-void print_out(const std::string& text);  // to standard output
+void print_out(const std::string& text);   // to standard output
 void print_note(const std::string& text);  // "note: ..." to standard error
 
 }  // namespace graphpipe

@@ -11,10 +11,7 @@
 #include "cli/command.h"
 #include "cli/inputs.h"
 #include "cli/job_folder.h"
-#include "cluster/cluster_json.h"
-#include "cluster/presets.h"
 #include "cost/profile_json.h"
-#include "graph/graph_json.h"
 #include "job/launcher.h"
 #include "models/models.h"
 
@@ -42,9 +39,9 @@ std::string profile_text(const Profile& profile) {
                       profile.entries.size() - failed, profile.device, profile.library,
                       profile.load, profile.cores);
   if (profile.transfer_bytes_per_s > 0) {
-    text += fmt::format("between ranks: latency {}, {}/s\n",
-                        seconds_text(profile.transfer_latency_s),
-                        bytes_text(profile.transfer_bytes_per_s));
+    text +=
+        fmt::format("between ranks: latency {}, {}/s\n", seconds_text(profile.transfer_latency_s),
+                    bytes_text(profile.transfer_bytes_per_s));
   }
   return text;
 }
@@ -55,7 +52,8 @@ void check_flags(const ProfileFlags& flags) {
                                              "on cpu",
                                              flags.device));
   }
-  if (flags.ranks < 1) throw InputError("--ranks", fmt::format("{} is not at least 1", flags.ranks));
+  if (flags.ranks < 1)
+    throw InputError("--ranks", fmt::format("{} is not at least 1", flags.ranks));
 }
 
 void run_profile(const ProfileFlags& flags, CommandLine& line) {
@@ -70,7 +68,7 @@ void run_profile(const ProfileFlags& flags, CommandLine& line) {
   job.profile_samples = parse_integers(flags.micro_batch, "--micro-batch");
   job.profile_repeats = flags.repeats;
   job.profile_load = flags.ranks;
-  folder.write("graph.json", to_json(graph));
+  write_job_graph(job.folder, graph);
   write_job(job);
   const LaunchResult result = run_workers(worker, job, flags.ranks, [&](const std::string& text) {
     if (!line.json) print_out(text);
@@ -80,7 +78,7 @@ void run_profile(const ProfileFlags& flags, CommandLine& line) {
     line.exit_code = result.exit_code;
     return;
   }
-  const std::string measured = read_file(folder.path() + "/profile.json");
+  const std::string measured = read_file(profile_result_path(folder.path()));
   if (!flags.output.empty()) write_file(flags.output, measured);
   if (line.json) return print_out(measured);
   print_out(profile_text(parse_profile(measured, "profile.json")));
@@ -96,8 +94,9 @@ void add_profile_command(CLI::App& app, CommandLine& line) {
   command->add_option("--micro-batch", flags->micro_batch, "sample counts to measure: 1,2,4,8")
       ->required();
   command->add_option("--device", flags->device, "what to measure on")->capture_default_str();
-  command->add_option("--ranks", flags->ranks,
-                      "how many ranks are busy meanwhile, as the plan will have")
+  command
+      ->add_option("--ranks", flags->ranks,
+                   "how many ranks are busy meanwhile, as the plan will have")
       ->capture_default_str();
   command->add_option("--repeats", flags->repeats, "measurements, of which the median is taken")
       ->capture_default_str();

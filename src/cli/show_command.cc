@@ -92,11 +92,11 @@ void add_pieces(const SpTree& tree, const Graph& graph, int node, int indent, st
 }
 
 std::string show_text(const Graph& graph, const SpTree& tree, const ModelSummary& s) {
-  std::string text = fmt::format(
-      "{}: {} operators, {} parameters ({}), {} MFLOP forward per sample\n", graph.name,
-      count_text(s.operators), count_text(s.parameters),
-      bytes_text(static_cast<double>(s.parameter_bytes)),
-      count_text(static_cast<std::int64_t>(s.forward_flops_per_sample / 1e6 + 0.5)));
+  std::string text =
+      fmt::format("{}: {} operators, {} parameters ({}), {} MFLOP forward per sample\n", graph.name,
+                  count_text(s.operators), count_text(s.parameters),
+                  bytes_text(static_cast<double>(s.parameter_bytes)),
+                  count_text(static_cast<std::int64_t>(s.forward_flops_per_sample / 1e6 + 0.5)));
   text += fmt::format("inputs: {}\n", inputs_text(graph));
   text += fmt::format("operators: {}\n", kinds_text(graph));
   text += fmt::format("branches: {}; {}\n\n", s.branches,

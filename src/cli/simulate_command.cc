@@ -42,8 +42,8 @@ std::string simulate_text(const Trace& trace, const Schedule& schedule, const Pl
   return text;
 }
 
-void run_simulate(const std::string& path, const std::string& profile, const std::string& trace_path,
-                  const CommandLine& line) {
+void run_simulate(const std::string& path, const std::string& profile,
+                  const std::string& trace_path, const CommandLine& line) {
   const LoadedPlan loaded(path, profile);
   const Schedule schedule = build_schedule(loaded.plan, loaded.graph, loaded.plan.mini_batch);
   const Schedule programs = lower(schedule, loaded.plan, loaded.graph);
@@ -53,7 +53,8 @@ void run_simulate(const std::string& path, const std::string& profile, const std
   if (line.json) return print_out(simulate_json(trace, programs));
   print_out(simulate_text(trace, programs, loaded.plan));
   if (!trace_path.empty()) {
-    print_out(fmt::format("trace written to {}: open it in Perfetto or chrome://tracing", trace_path));
+    print_out(
+        fmt::format("trace written to {}: open it in Perfetto or chrome://tracing", trace_path));
   }
 }
 

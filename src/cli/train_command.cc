@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <memory>
+#include <variant>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -14,11 +14,8 @@
 #include "cli/inputs.h"
 #include "cli/job_folder.h"
 #include "cli/progress.h"
-#include "cluster/cluster_json.h"
 #include "data/dataset.h"
-#include "graph/graph_json.h"
 #include "job/launcher.h"
-#include "plan/plan_json.h"
 #include "report/text_report.h"
 #include "schedule/verify.h"
 
@@ -64,7 +61,7 @@ void check_flags(const TrainOptions& train) {
   at_least("--timeout", train.timeout_s, 1);
 }
 
-// Shows what the workers report: whole lines where output is not a terminal.
+// Shows what rank 0 reports: progress on a terminal, whole lines otherwise.
 class TrainDisplay {
  public:
   TrainDisplay(bool json, std::int64_t iterations_per_epoch, std::int64_t iterations)
@@ -72,42 +69,35 @@ class TrainDisplay {
 
   void show(const std::string& line) {
     if (json_) print_out(line);
-    const auto parsed = parse_train_line(line);
-    if (!parsed) {
-      if (!json_) print_out(line);
-      return;
-    }
-    if (parsed->done) last_ = *parsed;
+    const TrainLine parsed = parse_train_line(line);
+    if (const auto* done = std::get_if<DoneLine>(&parsed)) done_ = *done;
     if (json_) return;
-    if (parsed->iteration) show_iteration(*parsed);
-    if (!parsed->validation.empty()) show_validation(*parsed);
+    if (const auto* iteration = std::get_if<IterationLine>(&parsed)) show_iteration(*iteration);
+    if (const auto* evaluation = std::get_if<EvaluationLine>(&parsed)) show_evaluation(*evaluation);
   }
 
   void end() { progress_.clear(); }
-  const TrainLine& last() const { return last_; }
+  const DoneLine& done() const { return done_; }
 
  private:
-  void show_iteration(const TrainLine& line) {
-    const std::int64_t i = *line.iteration;
+  void show_iteration(const IterationLine& line) {
     const bool by_epoch = iterations_ == 0;
-    const double fraction =
-        by_epoch ? static_cast<double>(i % iterations_per_epoch_ + 1) /
-                       static_cast<double>(iterations_per_epoch_)
-                 : static_cast<double>(i + 1) / static_cast<double>(iterations_);
-    progress_.draw(by_epoch ? fmt::format("epoch {}", i / iterations_per_epoch_ + 1) : "training",
-                   fraction,
-                   fmt::format("loss {:.4f}  {:.0f} samples/s", line.loss, line.samples_per_s));
+    const std::int64_t all = by_epoch ? iterations_per_epoch_ : iterations_;
+    const std::int64_t at = line.iteration % all + 1;
+    progress_.draw(
+        by_epoch ? fmt::format("epoch {}", line.iteration / iterations_per_epoch_ + 1) : "training",
+        static_cast<double>(at) / static_cast<double>(all),
+        fmt::format("loss {:.4f}  {:.0f} samples/s", line.loss, line.samples_per_s));
   }
 
-  void show_validation(const TrainLine& line) {
+  void show_evaluation(const EvaluationLine& line) {
     progress_.clear();
     std::string text;
-    for (const auto& [name, value] : line.validation) text += fmt::format("  {} {:.4f}", name, value);
-    const auto seconds = line.numbers.find("elapsed_s");
-    print_out(fmt::format("epoch {:3.0f}  validation{}{}", line.epoch, text,
-                          seconds == line.numbers.end()
-                              ? ""
-                              : fmt::format("  after {}", seconds_text(seconds->second))));
+    for (const auto& [name, value] : line.validation) {
+      text += fmt::format("  {} {:.4f}", name, value);
+    }
+    print_out(fmt::format("epoch {:4.1f}  validation{}  after {}{}", line.epoch, text,
+                          seconds_text(line.elapsed_s), line.best ? "  (best so far)" : ""));
     std::fflush(stdout);
   }
 
@@ -115,34 +105,48 @@ class TrainDisplay {
   std::int64_t iterations_per_epoch_;
   std::int64_t iterations_;
   ProgressLine progress_;
-  TrainLine last_;
+  DoneLine done_;
 };
 
-std::string end_text(const TrainLine& last) {
+std::string done_text(const DoneLine& done) {
   std::string text;
-  for (const auto& [name, value] : last.metrics) text += fmt::format("test {} {:.4f}\n", name, value);
-  const auto number = [&](const char* name) {
-    const auto found = last.numbers.find(name);
-    return found == last.numbers.end() ? 0.0 : found->second;
-  };
-  if (last.numbers.contains("baseline_rmse")) {
-    text += fmt::format("bias-only baseline: test rmse {:.4f}\n", number("baseline_rmse"));
+  for (const auto& [name, value] : done.metrics) {
+    text += fmt::format("test {} {:.4f}\n", name, value);
   }
-  text += fmt::format("{:.0f} iterations in {}, iteration {} (predicted {})\n",
-                      number("iterations"), seconds_text(number("elapsed_s")),
-                      seconds_text(number("measured_iteration_s")),
-                      seconds_text(number("predicted_iteration_s")));
-  return text + "\n" + measured_table(last.stages);
+  if (done.baseline_rmse) {
+    text += fmt::format("bias-only baseline: test rmse {:.4f}\n", *done.baseline_rmse);
+  }
+  text += fmt::format("{} iterations ({:.1f} epochs) in {}\n", done.iterations, done.epochs,
+                      seconds_text(done.elapsed_s));
+  text += fmt::format("executor: {:.1f} % of CPU time outside operators, {} an action\n\n",
+                      100 * done.executor_overhead, seconds_text(done.action_s));
+  std::vector<MeasuredStage> stages;
+  for (const StageReport& stage : done.stages) {
+    stages.push_back({.stage = stage.stage,
+                      .predicted_s = stage.predicted_s,
+                      .measured_s = stage.measured_s,
+                      .predicted_peak_bytes = stage.predicted_peak_bytes,
+                      .measured_peak_bytes = stage.measured_peak_bytes,
+                      .bytes_sent = stage.bytes_sent});
+  }
+  return text + measured_table(stages, {.predicted_iteration_s = done.predicted_iteration_s,
+                                        .measured_iteration_s = done.measured_iteration_s,
+                                        .ranks = done.ranks,
+                                        .cores = done.cores});
 }
 
-void write_job_files(const JobFolder& folder, const LoadedPlan& loaded,
+void write_job_files(const Job& job, const LoadedPlan& loaded, const JobFolder& folder,
                      const std::string& profile_path) {
-  folder.write("plan.json", to_json(loaded.plan, loaded.graph));
-  folder.write("graph.json", to_json(loaded.graph));
-  folder.write("cluster.json", to_json(loaded.cluster));
-  const std::string profile =
-      profile_path.empty() ? profile_of(loaded.plan, "plan") : profile_path;
+  write_job_inputs(job.folder, {loaded.plan, loaded.graph, loaded.cluster});
+  const std::string profile = profile_path.empty() ? profile_of(loaded.plan, "PLAN") : profile_path;
   if (!profile.empty()) folder.write("profile.json", read_file(profile));
+  write_job(job);
+}
+
+// Where one of the ranks failed: the first cause, and what that rank said before.
+void print_failure(const LaunchResult& result) {
+  for (const std::string& text : result.last_lines) fmt::print(stderr, "  {}\n", text);
+  fmt::print(stderr, "error: {}\n", result.first_cause);
 }
 
 void run_train(TrainFlags flags, CommandLine& line) {
@@ -166,8 +170,7 @@ void run_train(TrainFlags flags, CommandLine& line) {
   job.folder = folder.path();
   job.train = flags.train;
   job.model = loaded.plan.model;
-  write_job_files(folder, loaded, flags.profile);
-  write_job(job);
+  write_job_files(job, loaded, folder, flags.profile);
 
   const auto train_samples =
       static_cast<std::int64_t>(split_dataset(dataset->samples(), flags.train.seed).train.size());
@@ -178,11 +181,11 @@ void run_train(TrainFlags flags, CommandLine& line) {
                                           [&](const std::string& text) { display.show(text); });
   display.end();
   if (result.exit_code != 0) {
-    fmt::print(stderr, "error: {}\n", result.first_cause);
+    print_failure(result);
     line.exit_code = result.exit_code;
     return;
   }
-  if (!line.json) print_out(end_text(display.last()));
+  if (!line.json) print_out(done_text(display.done()));
 }
 
 }  // namespace
@@ -192,12 +195,14 @@ void add_train_command(CLI::App& app, CommandLine& line) {
   auto flags = std::make_shared<TrainFlags>();
   TrainOptions& train = flags->train;
   command->add_option("PLAN", flags->plan, "a plan file")->required();
-  command->add_option("--data", train.data, "movielens, digits, synthetic, or a folder")->required();
+  command->add_option("--data", train.data, "movielens, digits, synthetic, or a folder")
+      ->required();
   command->add_option("--iterations", train.iterations, "train so many mini-batches");
   command->add_option("--epochs", train.epochs,
                       "at most so many epochs; default: until validation stops improving");
-  command->add_option("--patience", train.patience,
-                      "evaluations without improvement before stopping; 0: never")
+  command
+      ->add_option("--patience", train.patience,
+                   "evaluations without improvement before stopping; 0: never")
       ->capture_default_str();
   command->add_option("--optimizer", flags->optimizer, "sgd, adam; default: the plan's");
   command->add_option("--lr", train.learning_rate, "learning rate")->capture_default_str();
@@ -210,7 +215,8 @@ void add_train_command(CLI::App& app, CommandLine& line) {
   command->add_option("--timeout", train.timeout_s, "seconds to wait for a peer")
       ->capture_default_str();
   command->add_option("--profile", flags->profile, "measured costs; default: those of the plan");
-  command->add_option("--trace", train.trace_path, "write the last iteration's measured trace there");
+  command->add_option("--trace", train.trace_path,
+                      "write the last iteration's measured trace there");
   command->callback([flags, &line] { run_train(*flags, line); });
 }
 
