@@ -30,7 +30,6 @@ Trace simulate(const Schedule& lowered, const Plan& plan, const Graph& graph,
 // result to the last bit, in time that does not grow with the number of micro-batches
 // where the state repeats. Traces with events are always run in full.
 Trace simulate_plan(const Plan& plan, const Graph& graph, const Cluster& cluster,
-                    const CostModel& costs, SimulateOptions options = {},
-                    bool extrapolate = false);
+                    const CostModel& costs, SimulateOptions options = {}, bool extrapolate = false);
 
 }  // namespace graphpipe

@@ -1,0 +1,106 @@
+// Iterations worked out by hand or by exhaustive search, with forward 1 s and backward
+// 2 s a sample: the tables of docs/papers.md.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "sim/simulator.h"
+#include "sim/test_pipelines.h"
+
+namespace graphpipe {
+namespace {
+
+double iteration_s(const Pipeline& p) {
+  validate(p.plan, p.graph, p.cluster, "plan");
+  return simulate_plan(p.plan, p.graph, p.cluster, p.costs).iteration_s;
+}
+
+double iteration_s(const PipelineSpec& spec) { return iteration_s(make_pipeline(spec)); }
+
+const char* const kChainOf4 = "0>1 1>2 2>3";
+const char* const kThreeJoin = "0>3 1>3 2>3";
+
+TEST(KnownAnswers, ChainOf4TakesMicroBatchesPlusDepthMinusOneTasks) {
+  for (const std::int64_t m : {1, 2, 3, 4, 5, 8, 16, 100}) {
+    EXPECT_DOUBLE_EQ(iteration_s({kChainOf4, {4, 3, 2, 1}, m}), 3.0 * static_cast<double>(m + 3))
+        << m << " micro-batches";
+  }
+}
+
+TEST(KnownAnswers, ThreeParallelStagesAndAJoinHaveDepthTwo) {
+  for (const std::int64_t m : {1, 2, 8, 16}) {
+    EXPECT_DOUBLE_EQ(iteration_s({kThreeJoin, {2, 2, 2, 1}, m}), 3.0 * static_cast<double>(m + 1))
+        << m << " micro-batches";
+  }
+}
+
+TEST(KnownAnswers, ImposedChainOrderCostsItsDepth) {
+  EXPECT_DOUBLE_EQ(
+      iteration_s({.edges = kThreeJoin, .in_flight = {4, 3, 2, 1}, .samples = 8, .chain_order = 1}),
+      33);
+  EXPECT_DOUBLE_EQ(iteration_s({kThreeJoin, {4, 3, 2, 1}, 8}), 27);
+  EXPECT_DOUBLE_EQ(iteration_s({kThreeJoin, {2, 2, 2, 1}, 8}), 27);
+}
+
+TEST(KnownAnswers, SizesOfOneTwoFourBeatFours) {
+  const auto chain = [](std::vector<std::int64_t> sizes, std::vector<std::int64_t> in_flight,
+                        std::int64_t samples) {
+    return iteration_s({"0>1 1>2", std::move(in_flight), samples, std::move(sizes)});
+  };
+  EXPECT_DOUBLE_EQ(chain({1, 2, 4}, {10, 8, 4}, 16), 66);
+  EXPECT_DOUBLE_EQ(chain({1, 2, 4}, {10, 8, 4}, 32), 114);
+  EXPECT_DOUBLE_EQ(chain({1, 2, 4}, {10, 8, 4}, 64), 210);
+  EXPECT_DOUBLE_EQ(chain({4, 4, 4}, {12, 8, 4}, 16), 72);
+  EXPECT_DOUBLE_EQ(chain({4, 4, 4}, {12, 8, 4}, 32), 120);
+  EXPECT_DOUBLE_EQ(chain({4, 4, 4}, {12, 8, 4}, 64), 216);
+  EXPECT_DOUBLE_EQ(chain({2, 1, 1}, {6, 2, 1}, 32), 105);
+  EXPECT_DOUBLE_EQ(chain({2, 1, 1}, {4, 2, 1}, 32), 147);
+}
+
+TEST(KnownAnswers, TwoBranchesOfFourThatMeetInTheLastStageOfTheFirst) {
+  // Stages in an order in which they can run: A 0 1 2, B 3 4 5 6, then the last of A.
+  const char* const branches = "0>1 1>2 3>4 4>5 5>6 2>7 6>7";
+  EXPECT_DOUBLE_EQ(iteration_s({branches, {4, 3, 2, 5, 4, 3, 2, 1}, 8}), 36);
+  EXPECT_DOUBLE_EQ(iteration_s({branches, {4, 3, 2, 4, 3, 2, 1, 1}, 8}), 57);
+  EXPECT_DOUBLE_EQ(iteration_s({"0>1 1>2 2>3 3>4 4>5 5>6 6>7", {8, 7, 6, 5, 4, 3, 2, 1}, 8}), 45);
+}
+
+TEST(KnownAnswers, BranchesOfFourStagesAndOneBeforeTwoShared) {
+  const char* const edges = "0>1 1>2 2>3 3>5 4>5 5>6";
+  EXPECT_DOUBLE_EQ(iteration_s({edges, {6, 5, 4, 3, 3, 2, 1}, 16}), 63);
+  EXPECT_DOUBLE_EQ(iteration_s({edges, {6, 5, 4, 3, 2, 2, 1}, 16}), 105);
+}
+
+double iteration_with_latency_s(double latency_s, std::vector<std::int64_t> in_flight) {
+  Pipeline p = make_pipeline({kChainOf4, std::move(in_flight), 32});
+  p.cluster.levels[0].link.latency_s = latency_s;
+  return iteration_s(p);
+}
+
+// A hop's latency is a quarter of a forward to two forwards, beside what is computed.
+TEST(KnownAnswers, CommunicationRaisesTheCounts) {
+  EXPECT_DOUBLE_EQ(iteration_with_latency_s(0.25, {4, 3, 2, 1}), 118);
+  EXPECT_DOUBLE_EQ(iteration_with_latency_s(0.25, {7, 5, 3, 1}), 106.5);  // 11 % less
+  EXPECT_DOUBLE_EQ(iteration_with_latency_s(2, {4, 3, 2, 1}), 209);
+  EXPECT_DOUBLE_EQ(iteration_with_latency_s(2, {10, 7, 4, 1}), 117);  // 79 % longer without
+  for (const double latency_s : {0.25, 0.5, 1.0, 2.0}) {
+    // The hops there and back are all that is added.
+    EXPECT_DOUBLE_EQ(iteration_with_latency_s(latency_s, {10, 7, 4, 1}),
+                     3.0 * (32 + 3) + 6 * latency_s);
+  }
+}
+
+TEST(KnownAnswers, UnequalStagesWantOtherCounts) {
+  const auto chain = [](std::vector<std::int64_t> in_flight) {
+    return iteration_s({.edges = kChainOf4,
+                        .in_flight = std::move(in_flight),
+                        .samples = 64,
+                        .forward_s = {1, 0.5, 0.5, 0.5}});
+  };
+  EXPECT_DOUBLE_EQ(chain({6, 3, 2, 1}), 3 * 64);  // the slowest stage never waits
+  EXPECT_DOUBLE_EQ(chain({5, 3, 2, 1}), 3 * 64 + 0.5);
+  EXPECT_DOUBLE_EQ(chain({4, 3, 2, 1}), 3 * 64 + 1.5);
+}
+
+}  // namespace
+}  // namespace graphpipe
