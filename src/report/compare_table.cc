@@ -1,0 +1,72 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "report/text_report.h"
+#include "report/text_table.h"
+
+namespace graphpipe {
+
+namespace {
+
+bool is_ok(const ComparedPlan& row) { return row.status == "ok"; }
+
+std::string micro_batch_text(const Plan& plan) {
+  const auto [least, most] = std::minmax_element(
+      plan.stages.begin(), plan.stages.end(),
+      [](const Stage& a, const Stage& b) { return a.micro_batch < b.micro_batch; });
+  if (least == plan.stages.end()) return "-";
+  if (least->micro_batch == most->micro_batch) return fmt::format("{}", least->micro_batch);
+  return fmt::format("{}-{}", least->micro_batch, most->micro_batch);
+}
+
+std::string peak_text(const Plan& plan) {
+  const auto& bytes = plan.estimate.stage_memory_bytes;
+  if (bytes.empty()) return "-";
+  return bytes_text(static_cast<double>(*std::max_element(bytes.begin(), bytes.end())));
+}
+
+std::vector<std::string> plan_row(const ComparedPlan& row, double slowest_s) {
+  if (!is_ok(row)) return {row.planner, row.status, "-", "-", "-", "-", "-", "-", "-", "-"};
+  const PlanEstimate& estimate = row.plan.estimate;
+  return {row.planner,
+          row.status,
+          fmt::format("{}", pipeline_depth(row.plan)),
+          micro_batch_text(row.plan),
+          seconds_text(estimate.iteration_s),
+          fmt::format("{:.4g}", estimate.throughput_samples_per_s),
+          estimate.iteration_s > 0 ? fmt::format("{:.2f}x", slowest_s / estimate.iteration_s) : "-",
+          fmt::format("{:.1f} %", 100 * estimate.bubble_fraction),
+          peak_text(row.plan),
+          estimate.lower_bound_s > 0
+              ? fmt::format("{:.1f} %", 100 * (estimate.iteration_s / estimate.lower_bound_s - 1))
+              : "-"};
+}
+
+}  // namespace
+
+std::string compare_table(const std::vector<ComparedPlan>& plans) {
+  double slowest_s = 0;
+  for (const ComparedPlan& row : plans) {
+    if (is_ok(row)) slowest_s = std::max(slowest_s, row.plan.estimate.iteration_s);
+  }
+  TextTable table({{"planner", Align::kLeft},
+                   {"status", Align::kLeft},
+                   {"depth"},
+                   {"b"},
+                   {"iteration"},
+                   {"samples/s"},
+                   {"speed-up"},
+                   {"bubble"},
+                   {"peak"},
+                   {"gap"}});
+  for (const ComparedPlan& row : plans) table.add_row(plan_row(row, slowest_s));
+  std::string text = table.text();
+  for (const ComparedPlan& row : plans) {
+    if (!is_ok(row)) text += fmt::format("{}: {}\n", row.planner, row.reason);
+  }
+  return text;
+}
+
+}  // namespace graphpipe
