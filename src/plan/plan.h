@@ -87,15 +87,17 @@ struct Plan {
 
   const Stage& stage(StageId id) const { return stages[id.index()]; }
   const StageEdge& edge(EdgeId id) const { return edges[id.index()]; }
+  friend bool operator==(const Plan&, const Plan&) = default;
 };
 
 // Invariants, checked by validate() in this order:
-//   P1  every operator of the graph is in exactly one stage
+//   P1  every operator of the graph is in exactly one stage, a stage's are ascending, and
+//       no stage is without
 //   P2  every stage is convex
 //   P3  the stage graph (data and order edges) is acyclic, and stages stand in an order
 //       in which they can run
-//   P4  data edges are exactly those that the graph implies, with their tensors and
-//       gradient flags
+//   P4  edges are sorted without repeats; data edges are exactly those that the graph
+//       implies, with their tensors and gradient flags; order edges carry no tensor
 //   P5  every stage has devices that exist in the cluster, and none twice; no device is
 //       in two stages (until schedules with several stages a rank are built)
 //   P6  1 <= micro-batch <= mini-batch; in flight >= k * micro-batch (or the mini-batch,
@@ -107,7 +109,8 @@ void validate(const Plan& plan, const Graph& graph, const Cluster& cluster,
               const std::string& where);
 
 // The data edges that a partition implies, sorted. Tensors that the graph's input
-// provides cross no edge: every rank reads them itself. `needs` is needs_gradient().
+// provides cross no edge: every rank reads them itself. A gradient comes back where an
+// operator that reads the tensor passes one on (a metric does not).
 std::vector<StageEdge> data_edges(const Graph& graph, const std::vector<Stage>& stages);
 
 // Adds order edges between consecutive stages (by position) where no data joins them:
