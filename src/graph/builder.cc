@@ -25,9 +25,14 @@ void take_name(std::unordered_set<std::string>& names, const std::string& name,
   }
 }
 
+const Tensor& tensor_of(const Graph& graph, const std::string& name, TensorId x) {
+  GP_CHECK(x.valid() && x.index() < graph.tensors.size(), "input {} of {}", x.value, name);
+  return graph.tensor(x);
+}
+
 // The last dimension of x, from which the sizes of parameters follow.
 std::int64_t last_dimension(const Graph& graph, const std::string& name, TensorId x) {
-  const Tensor& tensor = graph.tensor(x);
+  const Tensor& tensor = tensor_of(graph, name, x);
   if (tensor.shape.empty()) {
     throw InputError(name, fmt::format("input \"{}\" is one number a sample, expected at least 1 "
                                        "dimension",
@@ -67,9 +72,7 @@ std::vector<TensorId> GraphBuilder::add_op(
     const std::string& name, OpKind kind, std::vector<TensorId> inputs, std::vector<ParamId> params,
     std::vector<std::pair<std::string, Attribute>> attributes,
     std::vector<std::string> output_names) {
-  for (const TensorId t : inputs) {
-    GP_CHECK(t.valid() && t.index() < graph_.tensors.size(), "input {} of {}", t.value, name);
-  }
+  for (const TensorId t : inputs) tensor_of(graph_, name, t);
   for (const ParamId p : params) {
     GP_CHECK(p.valid() && p.index() < graph_.params.size(), "parameter {} of {}", p.value, name);
   }
@@ -143,7 +146,7 @@ TensorId GraphBuilder::mul(const std::string& name, TensorId a, TensorId b) {
 }
 
 TensorId GraphBuilder::add_parameter(const std::string& name, TensorId x, Init init) {
-  const ParamId weight = param(name + ".weight", graph_.tensor(x).shape, init);
+  const ParamId weight = param(name + ".weight", tensor_of(graph_, name, x).shape, init);
   return add_op(name, OpKind::kAddParameter, {x}, {weight}, {})[0];
 }
 
