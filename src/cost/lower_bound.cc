@@ -26,7 +26,8 @@
 // T >= head(o) + min F(o, .) + min G(o, .) + tail(o) for each o.
 //
 // Transfers, reductions, memory and a task's overhead only add to T. Device types: the
-// fastest for each operator. The bound is the largest of the three.
+// fastest for each operator. The bound is the largest of the three, less what rounding may
+// have added to it.
 
 #include "cost/lower_bound.h"
 
@@ -38,6 +39,8 @@
 
 namespace graphpipe {
 namespace {
+
+constexpr double kRounding = 1 - 1e-12;
 
 // What `samples` samples can be cut into: the full and the last share of every division over
 // up to max_width devices.
@@ -151,6 +154,7 @@ LowerBound iteration_lower_bound(const Graph& graph, const Cluster& cluster, con
   LowerBound bound{work_s, "work over devices"};
   if (slowest_s > bound.seconds) bound = {slowest_s, "slowest operator"};
   if (path_s > bound.seconds) bound = {path_s, "critical path"};
+  bound.seconds *= kRounding;
   return bound;
 }
 

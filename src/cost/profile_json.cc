@@ -53,16 +53,16 @@ ProfileEntry read_entry(const JsonReader& json) {
 }
 
 Json written(const ProfileEntry& entry) {
-  if (entry.points.empty()) return {{"failure", entry.failure}};
-  Json points = Json::array();
+  Json json = Json::object();
+  if (!entry.failure.empty()) json["failure"] = entry.failure;
   for (const ProfilePoint& point : entry.points) {
-    points.push_back({{"samples", point.samples},
-                      {"forward_s", point.forward_s},
-                      {"backward_s", point.backward_s},
-                      {"saved_bytes", point.saved_bytes},
-                      {"workspace_bytes", point.workspace_bytes}});
+    json["points"].push_back({{"samples", point.samples},
+                              {"forward_s", point.forward_s},
+                              {"backward_s", point.backward_s},
+                              {"saved_bytes", point.saved_bytes},
+                              {"workspace_bytes", point.workspace_bytes}});
   }
-  return {{"points", std::move(points)}};
+  return json;
 }
 
 void check_format(const JsonReader& json) {
