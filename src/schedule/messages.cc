@@ -21,7 +21,7 @@ std::vector<std::vector<EdgeId>> only(const std::vector<std::vector<EdgeId>>& ed
 }  // namespace
 
 MessageMap::MessageMap(const Plan& plan, const Graph& graph, const Schedule& schedule)
-    : plan_(plan), graph_(graph), samples_(schedule.samples) {
+    : plan_(plan), graph_(graph), needs_(needs_gradient(graph)), samples_(schedule.samples) {
   backward_ = schedule.training ? stages_with_backward(plan, graph)
                                 : std::vector<bool>(plan.stages.size(), false);
   StageEdges edges = stage_edges(plan);
@@ -78,7 +78,7 @@ std::int64_t MessageMap::bytes(EdgeId edge, Direction direction, std::int64_t sa
   for (const auto& [asked, bytes] : known) {
     if (asked == samples) return bytes;
   }
-  known.emplace_back(samples, message_bytes(graph_, plan_.edge(edge), samples, backward));
+  known.emplace_back(samples, message_bytes(graph_, needs_, plan_.edge(edge), samples, backward));
   return known.back().second;
 }
 

@@ -53,6 +53,7 @@ class MessageMap {
 
   const Plan& plan_;
   const Graph& graph_;
+  std::vector<bool> needs_;  // needs_gradient()
   std::int64_t samples_;
   std::vector<bool> backward_;           // [stage]: runs backwards in this schedule
   std::vector<std::vector<EdgeId>> in_;  // [stage]

@@ -108,6 +108,10 @@ class ActionCursor {
   // With micro-batch and samples of this repetition.
   const Action& action() const { return current_; }
   std::int64_t position() const { return position_; }  // counted from 0 over the run
+  bool in_period() const { return section_ == 1; }
+  bool in_epilogue() const { return section_ == 2; }
+  std::int64_t repetition() const { return repetition_; }  // of the period: 0 before it
+  std::size_t index() const { return index_; }             // within the section
   void next();
 
  private:

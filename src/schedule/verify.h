@@ -26,10 +26,20 @@ namespace graphpipe {
 //       the samples that its ends compute
 //   V8  every parameter is stepped once, after its last backward and its reduction
 //   P1 to P7, S1 to S5 as in plan.h and schedule.h
+//
+// What memory counts, on each rank:
+//   static     weights, gradients, optimiser state (weights alone where nothing is trained)
+//   saved      what a forward saves (stage_saved_bytes of its samples), from its start to
+//              the free
+//   received   a message, from its post to its free; a forward message only until the
+//              forward that reads it has run: its tensors are then among what is saved
+//   sent       a message, from start_send to wait_send: it is a packed copy
+//   workspace  of the largest operator, while a task runs
 struct Fault {
   std::string rule;   // "V3"
-  std::string where;  // "rank 1, action 17: wait 0>2 F [4,8)"
+  std::string where;  // "rank 1, action 17: recv 0>2 F [4,8)"
   std::string message;
+  friend bool operator==(const Fault&, const Fault&) = default;
 };
 
 struct RankMemory {
@@ -39,8 +49,9 @@ struct RankMemory {
 };
 
 struct Verification {
-  std::vector<Fault> faults;       // empty: proven
-  std::vector<RankMemory> memory;  // [rank]; empty where a fault stopped the execution
+  std::vector<Fault> faults = {};       // empty: proven
+  std::vector<RankMemory> memory = {};  // [rank]; empty where a fault stopped the execution
+  std::int64_t steps = 0;               // actions executed, repetitions that were skipped left out
   bool ok() const { return faults.empty(); }
 };
 
@@ -48,8 +59,9 @@ struct Verification {
 Verification verify(const Schedule& lowered, const Plan& plan, const Graph& graph,
                     const Cluster& cluster, const CostModel& costs);
 
-// Plan, compute-only schedule and programs of a full mini-batch together: what
-// `graphpipe verify` runs.
+// Plan, compute-only schedule and programs of a full mini-batch together, and the programs of
+// an evaluation over as many samples (the places of its faults begin with "evaluation, "):
+// what `graphpipe verify` runs. Memory is that of training.
 Verification verify_plan(const Plan& plan, const Graph& graph, const Cluster& cluster,
                          const CostModel& costs);
 

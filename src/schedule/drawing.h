@@ -1,0 +1,20 @@
+// Drawing a schedule with one action marked, for messages.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "schedule/schedule.h"
+
+namespace graphpipe {
+
+bool is_compute(ActionKind kind);  // F, B, I, W, R
+
+// Lines "  rank 0: 0F0 0B0", with "^ here" below the action at `position` of the rank's
+// program; a position beyond the last action is behind the line's end. Only the
+// neighbourhood of the place is drawn where the schedule is large.
+std::string draw_marked(const Schedule& schedule, const Plan& plan, RankId rank,
+                        std::int64_t position);
+
+}  // namespace graphpipe

@@ -1,0 +1,212 @@
+// V8: reductions and steps come once, in order, and leave no parameter out.
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "base/error.h"
+#include "schedule/trained_params.h"
+#include "schedule/verify_passes.h"
+
+namespace graphpipe {
+namespace {
+
+// When a rank did what, by position in its program.
+struct RankTimes {
+  std::map<StageId, std::int64_t> last_backward;
+  std::map<StageId, std::int64_t> step;
+  std::map<int, std::int64_t> reduce_started;  // by bucket
+  std::map<int, std::int64_t> reduced;
+};
+
+std::string ranks_text(const std::vector<RankId>& ranks) {
+  std::vector<int> values;
+  for (const RankId rank : ranks) values.push_back(rank.value);
+  return fmt::format("{}", fmt::join(values, ", "));
+}
+
+class UpdateCheck {
+ public:
+  UpdateCheck(const VerifyContext& context, FaultList& faults)
+      : context_(context), schedule_(context.schedule), faults_(faults) {
+    if (!schedule_.training) return;
+    trained_ = trained_params(context.plan, context.graph);
+    steps_ = stages_with_trained_params(context.plan, context.graph);
+  }
+
+  void run() {
+    check_buckets();
+    for (std::size_t r = 0; r < schedule_.ranks.size(); ++r) check_rank(RankId(r));
+  }
+
+ private:
+  std::vector<RankId> holders(const ParamHolders& held) const {
+    std::vector<RankId> ranks;
+    for (const DeviceId device : held.devices) ranks.push_back(schedule_.rank_of(device));
+    return ranks;
+  }
+
+  // Every parameter with several holders is in one bucket of exactly these; no other is in one.
+  void check_buckets() {
+    std::map<ParamId, int> bucket_of;
+    for (std::size_t b = 0; b < schedule_.buckets.size(); ++b) {
+      std::int64_t bytes = 0;
+      for (const ParamId param : schedule_.buckets[b].params) {
+        if (param.index() >= context_.graph.params.size()) {
+          faults_.add("V8", fmt::format("bucket {}", b),
+                      fmt::format("there is no parameter {}", param.value));
+          continue;
+        }
+        bytes += param_bytes(context_.graph.param(param));
+        if (!bucket_of.emplace(param, static_cast<int>(b)).second) {
+          faults_.add("V8", fmt::format("bucket {}", b),
+                      fmt::format("parameter '{}' is in bucket {} too",
+                                  context_.graph.param(param).name, bucket_of.at(param)));
+        }
+      }
+      if (bytes == schedule_.buckets[b].bytes) continue;
+      faults_.add(
+          "V8", fmt::format("bucket {}", b),
+          fmt::format("has {} bytes, and its parameters {}", schedule_.buckets[b].bytes, bytes));
+    }
+    for (const ParamHolders& held : trained_) {
+      check_bucket_of(held, bucket_of);
+      bucket_of.erase(held.param);
+    }
+    for (const auto& [param, bucket] : bucket_of) {
+      faults_.add("V8", fmt::format("bucket {}", bucket),
+                  fmt::format("parameter '{}' is not trained", context_.graph.param(param).name));
+    }
+  }
+
+  void check_bucket_of(const ParamHolders& held, const std::map<ParamId, int>& bucket_of) {
+    const std::vector<RankId> ranks = holders(held);
+    const std::string& name = context_.graph.param(held.param).name;
+    const auto at = bucket_of.find(held.param);
+    if (at == bucket_of.end()) {
+      if (ranks.size() < 2) return;
+      faults_.add(
+          "V8", fmt::format("parameter '{}'", name),
+          fmt::format("is held by ranks {}, and no bucket sums its gradients", ranks_text(ranks)));
+      return;
+    }
+    const std::vector<RankId>& found =
+        schedule_.buckets[static_cast<std::size_t>(at->second)].ranks;
+    if (found == ranks) return;
+    faults_.add("V8", fmt::format("parameter '{}'", name),
+                fmt::format("is held by ranks {}, but bucket {} sums over ranks {}",
+                            ranks_text(ranks), at->second, ranks_text(found)));
+  }
+
+  void check_rank(RankId rank) {
+    RankTimes times;
+    for (ActionCursor at(schedule_, context_.plan, rank); !at.done(); at.next()) {
+      const Action& a = at.action();
+      const auto once = [&](auto& seen, const auto& key) {
+        if (!seen.emplace(key, at.position()).second) fault(rank, at, "comes a second time");
+      };
+      if (a.kind == ActionKind::kBackward) times.last_backward[a.stage] = at.position();
+      if (a.kind == ActionKind::kStep) once(times.step, a.stage);
+      if (a.kind == ActionKind::kStartReduce) once(times.reduce_started, a.bucket);
+      if (a.kind == ActionKind::kWaitReduce) once(times.reduced, a.bucket);
+      if (a.kind == ActionKind::kStep && (!schedule_.training || !steps_[a.stage.index()])) {
+        fault(rank, at, "the stage has no parameter that this schedule trains");
+      }
+    }
+    for (std::size_t b = 0; b < schedule_.buckets.size(); ++b) {
+      if (std::ranges::find(schedule_.buckets[b].ranks, rank) != schedule_.buckets[b].ranks.end()) {
+        check_reduction(rank, static_cast<int>(b), times);
+      }
+    }
+    if (!schedule_.training) return;
+    for (const Placement& own : context_.placed[rank.index()]) {
+      if (steps_[own.stage.index()]) check_step(rank, own.stage, times);
+    }
+  }
+
+  void fault(RankId rank, const ActionCursor& at, const std::string& message) {
+    faults_.add("V8", context_.place(rank, at.position(), at.action()), message);
+  }
+
+  static std::optional<std::int64_t> find(const auto& times, const auto& key) {
+    const auto at = times.find(key);
+    return at == times.end() ? std::nullopt : std::optional(at->second);
+  }
+
+  void check_reduction(RankId rank, int bucket, const RankTimes& times) {
+    const std::string where = fmt::format("rank {}", rank.value);
+    const auto started = find(times.reduce_started, bucket);
+    const auto reduced = find(times.reduced, bucket);
+    if (!started || !reduced) {
+      faults_.add("V8", where,
+                  fmt::format("never {} the reduction of bucket {}",
+                              started ? "waits for" : "starts", bucket));
+      return;
+    }
+    if (*reduced < *started) {
+      faults_.add("V8", where,
+                  fmt::format("waits for the reduction of bucket {} before it starts it", bucket));
+    }
+    for (const StageId stage : stages_of(bucket)) {
+      const auto last = find(times.last_backward, stage);
+      if (!last || *last < *started) continue;
+      faults_.add("V8", where,
+                  fmt::format("starts the reduction of bucket {} (action {}) before the last "
+                              "backward of stage {} (action {}), which adds to its gradients",
+                              bucket, *started, stage.value, *last));
+    }
+  }
+
+  void check_step(RankId rank, StageId stage, const RankTimes& times) {
+    const std::string where = fmt::format("rank {}", rank.value);
+    const auto step = find(times.step, stage);
+    if (!step) {
+      faults_.add("V8", where, fmt::format("never steps the parameters of stage {}", stage.value));
+      return;
+    }
+    const auto last = find(times.last_backward, stage);
+    if (last && *step < *last) {
+      faults_.add("V8", where,
+                  fmt::format("steps stage {} (action {}) before its last backward (action {})",
+                              stage.value, *step, *last));
+    }
+    for (const auto& [bucket, reduced] : times.reduced) {
+      const std::vector<StageId> stages = stages_of(bucket);
+      if (std::ranges::find(stages, stage) == stages.end() || reduced < *step) continue;
+      faults_.add("V8", where,
+                  fmt::format("steps stage {} (action {}) before the reduction of bucket {} is "
+                              "there (action {})",
+                              stage.value, *step, bucket, reduced));
+    }
+  }
+
+  // Stages that hold a parameter of the bucket.
+  std::vector<StageId> stages_of(int bucket) const {
+    std::vector<StageId> stages;
+    const std::vector<ParamId>& params = schedule_.buckets[static_cast<std::size_t>(bucket)].params;
+    for (const ParamHolders& held : trained_) {
+      if (std::ranges::find(params, held.param) == params.end()) continue;
+      stages.insert(stages.end(), held.stages.begin(), held.stages.end());
+    }
+    std::ranges::sort(stages);
+    const auto repeated = std::ranges::unique(stages);
+    stages.erase(repeated.begin(), repeated.end());
+    return stages;
+  }
+
+  const VerifyContext& context_;
+  const Schedule& schedule_;
+  FaultList& faults_;
+  std::vector<ParamHolders> trained_;
+  std::vector<bool> steps_;  // [stage]: has a step
+};
+
+}  // namespace
+
+void verify_updates(const VerifyContext& context, FaultList& faults) {
+  UpdateCheck(context, faults).run();
+}
+
+}  // namespace graphpipe

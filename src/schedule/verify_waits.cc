@@ -1,0 +1,225 @@
+// V3, by execution without a clock: start_send and post_receive never block; wait_receive
+// blocks until its send has started, wait_send until its receive is posted, wait_reduce
+// until every rank of the bucket has started. What a rank waits for stays true once it is
+// true, so the order in which ranks are run does not matter: either all end, or the same
+// ranks are stuck.
+//
+// Each rank runs until it blocks or begins another repetition, the rank with the fewest
+// repetitions first: ranks then stay as close together as their messages make them, and a
+// periodic schedule comes back to the same state. When it has (all ranks within the period,
+// at the same actions, as many repetitions from each other and with as many messages on the
+// way as one repetition ago), any number of repetitions more would run as well.
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "base/error.h"
+#include "schedule/verify_passes.h"
+
+namespace graphpipe {
+namespace {
+
+// One end's view is (edge, direction, this rank, the other); a channel is found from both.
+using ChannelKey = std::tuple<EdgeId, Direction, RankId, RankId>;  // sender, receiver
+
+// Messages by count: V1 and V2 say that the n-th of one end is the n-th of the other.
+struct Channel {
+  std::int64_t started = 0;
+  std::int64_t posted = 0;
+  std::int64_t received = 0;
+  std::int64_t left = 0;
+};
+
+struct Reduction {
+  std::set<RankId> started;
+};
+
+class Execution {
+ public:
+  Execution(const VerifyContext& context, FaultList& faults)
+      : context_(context), faults_(faults), reductions_(context.schedule.buckets.size()) {
+    for (std::size_t r = 0; r < context.schedule.ranks.size(); ++r) {
+      cursors_.emplace_back(context.schedule, context.plan, RankId(r));
+      ready_.emplace(progress(r), r);
+      const bool has_period = !context.schedule.ranks[r].period.empty();
+      if (has_period && lead_ == kNone && context.schedule.repeats > 0) lead_ = r;
+    }
+    result_.repeats = lead_ == kNone;
+  }
+
+  WaitResult run() {
+    while (!ready_.empty()) {
+      const std::size_t rank = ready_.begin()->second;
+      ready_.erase(ready_.begin());
+      run_rank(rank);
+    }
+    report_stuck();
+    return result_;
+  }
+
+ private:
+  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+
+  // Prologue, repetitions, epilogue.
+  std::int64_t progress(std::size_t rank) const {
+    const ActionCursor& at = cursors_[rank];
+    if (at.in_period()) return at.repetition();
+    return at.done() || at.in_epilogue() ? std::numeric_limits<std::int64_t>::max() : -1;
+  }
+
+  void run_rank(std::size_t rank) {
+    ActionCursor& at = cursors_[rank];
+    const std::int64_t before = progress(rank);
+    while (!at.done()) {
+      const Action& action = at.action();
+      if (!can_run(rank, action)) {
+        blocked_.insert(rank);
+        return;
+      }
+      effect(rank, action);
+      ++result_.steps;
+      at.next();
+      if (progress(rank) != before) {
+        if (rank == lead_ && at.in_period()) compare_state();
+        ready_.emplace(progress(rank), rank);
+        return;
+      }
+    }
+  }
+
+  Channel& channel(std::size_t rank, const Action& action, bool sends) {
+    const RankId own(rank);
+    return channels_[sends ? ChannelKey{action.edge, action.direction, own, action.peer}
+                           : ChannelKey{action.edge, action.direction, action.peer, own}];
+  }
+
+  bool can_run(std::size_t rank, const Action& action) {
+    if (action.kind == ActionKind::kWaitReceive) {
+      const Channel& c = channel(rank, action, false);
+      return c.started > c.received;
+    }
+    if (action.kind == ActionKind::kWaitSend) {
+      const Channel& c = channel(rank, action, true);
+      return c.posted > c.left;
+    }
+    if (action.kind == ActionKind::kWaitReduce) {
+      const auto b = static_cast<std::size_t>(action.bucket);
+      return reductions_[b].started.size() == context_.schedule.buckets[b].ranks.size();
+    }
+    return true;
+  }
+
+  void effect(std::size_t rank, const Action& action) {
+    if (action.kind == ActionKind::kStartSend) {
+      ++channel(rank, action, true).started;
+      wake(action.peer.index());
+    } else if (action.kind == ActionKind::kWaitSend) {
+      ++channel(rank, action, true).left;
+    } else if (action.kind == ActionKind::kPostReceive) {
+      ++channel(rank, action, false).posted;
+      wake(action.peer.index());
+    } else if (action.kind == ActionKind::kWaitReceive) {
+      ++channel(rank, action, false).received;
+    } else if (action.kind == ActionKind::kStartReduce) {
+      const auto b = static_cast<std::size_t>(action.bucket);
+      reductions_[b].started.insert(RankId(rank));
+      for (const RankId other : context_.schedule.buckets[b].ranks) wake(other.index());
+    }
+  }
+
+  // The rank looks again at what it waits for.
+  void wake(std::size_t rank) {
+    if (blocked_.erase(rank) > 0) ready_.emplace(progress(rank), rank);
+  }
+
+  void compare_state() {
+    std::vector<std::int64_t> state;
+    const std::int64_t repetition = cursors_[lead_].repetition();
+    for (const ActionCursor& at : cursors_) {
+      if (!at.in_period()) return;
+      state.push_back(at.repetition() - repetition);
+      state.push_back(static_cast<std::int64_t>(at.index()));
+    }
+    for (const auto& [key, c] : channels_) {
+      state.insert(state.end(),
+                   {c.started - c.received, c.posted - c.received, c.started - c.left});
+    }
+    result_.repeats = result_.repeats || state == last_state_;
+    last_state_ = std::move(state);
+  }
+
+  // The rank that this stuck rank waits for; itself where none ever acts (V1, V8 say why).
+  std::size_t waits_for(std::size_t rank) const {
+    const Action& action = cursors_[rank].action();
+    if (action.kind != ActionKind::kWaitReduce) return action.peer.index();
+    const auto b = static_cast<std::size_t>(action.bucket);
+    for (const RankId other : context_.schedule.buckets[b].ranks) {
+      if (!reductions_[b].started.contains(other)) return other.index();
+    }
+    return rank;
+  }
+
+  std::string stuck_text(std::size_t rank) const {
+    const ActionCursor& at = cursors_[rank];
+    const std::size_t other = waits_for(rank);
+    const std::string here = context_.place(RankId(rank), at.position(), at.action());
+    if (at.action().kind == ActionKind::kWaitReceive) {
+      return fmt::format("{} (until rank {} sends it)", here, other);
+    }
+    if (at.action().kind == ActionKind::kWaitSend) {
+      return fmt::format("{} (until rank {} posts its receive)", here, other);
+    }
+    return fmt::format("{} (until rank {} joins)", here, other);
+  }
+
+  // Follows the waits from the first stuck rank to a cycle, or to a rank that has ended.
+  void report_stuck() {
+    if (blocked_.empty()) return;
+    std::vector<std::size_t> walk{*blocked_.begin()};
+    while (true) {
+      const std::size_t next = waits_for(walk.back());
+      const auto seen = std::ranges::find(walk, next);
+      if (seen != walk.end()) {
+        walk.erase(walk.begin(), seen);
+        break;
+      }
+      if (!blocked_.contains(next)) {
+        walk = {walk.back()};
+        break;
+      }
+      walk.push_back(next);
+    }
+    std::ranges::rotate(walk, std::ranges::min_element(walk));
+    const ActionCursor& at = cursors_[walk.front()];
+    std::string message =
+        walk.size() == 1
+            ? fmt::format("rank {} waits for ever: rank {} has ended", walk[0], waits_for(walk[0]))
+            : fmt::format("ranks {} wait for each other", fmt::join(walk, ", "));
+    for (const std::size_t rank : walk) message += "\n  " + stuck_text(rank);
+    faults_.add("V3", context_.place(RankId(walk.front()), at.position(), at.action()), message);
+  }
+
+  const VerifyContext& context_;
+  FaultList& faults_;
+  std::vector<ActionCursor> cursors_;                     // [rank]
+  std::set<std::pair<std::int64_t, std::size_t>> ready_;  // (progress, rank)
+  std::set<std::size_t> blocked_;
+  std::map<ChannelKey, Channel> channels_;
+  std::vector<Reduction> reductions_;  // [bucket]
+  std::size_t lead_ = kNone;           // whose repetitions are counted
+  std::vector<std::int64_t> last_state_;
+  WaitResult result_;
+};
+
+}  // namespace
+
+WaitResult verify_waits(const VerifyContext& context, FaultList& faults) {
+  return Execution(context, faults).run();
+}
+
+}  // namespace graphpipe
