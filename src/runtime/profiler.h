@@ -1,0 +1,59 @@
+// Measures the operators of a graph on this machine: the Profile that plans and predictions
+// are made with.
+//
+// Seconds are CPU time of the rank's thread, not clock time: `load` workers measure at the
+// same time, so caches and memory bandwidth are shared as they will be in the run, but the
+// time in which another rank had the core is not counted. That makes a cost "on a device
+// that has its cores to itself", as CostModel wants it; that ranks take turns on the cores
+// is the simulator's to add (it models the cores as a resource).
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cost/profile.h"
+#include "graph/graph.h"
+#include "runtime/transport.h"
+
+namespace graphpipe {
+
+struct ProfileOptions {
+  std::string model;                  // the MODEL argument, for the profile
+  std::vector<std::int64_t> samples;  // ascending
+  int repeats = 5;                    // of which the median is taken
+  double least_s = 0.002;             // of one measurement, repeated to get there
+};
+
+// Measures every distinct operator signature once per sample count, forward and backward,
+// with random inputs, on every rank at the same time; messages between ranks 0 and 1; and
+// what the executor takes per task. Figures are means over the ranks. An operator that
+// fails is recorded with its message, and the rest goes on. `progress` is told what is
+// measured next. Collective; the same on every rank.
+// Requires: install_counting_allocator().
+Profile measure_profile(const Graph& graph, const ProfileOptions& options, Transport& transport,
+                        const std::function<void(const std::string& signature)>& progress);
+
+// One operator at one sample count, on this thread. Throws what the library throws.
+ProfilePoint measure_op(const Graph& graph, OpId op, std::int64_t samples, int repeats,
+                        double least_s);
+
+// The line t = latency + bytes / bandwidth through measured one-way times, by least squares
+// of the relative error. Neither is below 0; a slope of 0 gives bandwidth 0 (not known).
+struct TransferLine {
+  double latency_s = 0;
+  double bytes_per_s = 0;
+};
+struct TransferTime {
+  double bytes = 0;
+  double seconds = 0;  // positive
+};
+TransferLine fit_transfer_line(const std::vector<TransferTime>& times);
+
+// Times messages of several sizes between ranks 0 and 1; others return at once, with
+// zeros, as does a transport of one rank. Collective for ranks 0 and 1.
+TransferLine measure_transfers(Transport& transport, int repeats);
+
+}  // namespace graphpipe

@@ -1,0 +1,280 @@
+// graphpipe-worker: one rank of a job that `graphpipe` starts.
+//
+//   graphpipe-worker --job FOLDER --rank R
+//
+// Ends with 0; or writes fault.R to the folder and ends with 2 (bad input), 3 (the run
+// failed) or 70 (a defect). A fault is written while the connections are still open: the
+// peers notice an end when they close, and by then the account of the cause is there.
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "cost/analytic.h"
+#include "cost/profile_json.h"
+#include "data/dataset.h"
+#include "job/fault.h"
+#include "job/job.h"
+#include "job/status.h"
+#include "runtime/counting_allocator.h"
+#include "runtime/profiler.h"
+#include "runtime/rank_trainer.h"
+#include "runtime/train_loop.h"
+#include "runtime/transport.h"
+
+namespace graphpipe {
+namespace {
+
+constexpr int kBadInput = 2;
+constexpr int kRunFailed = 3;
+constexpr int kDefect = 70;
+// Ranks of a profile finish apart; a rank that is gone ends the job through the launcher.
+constexpr double kProfileTimeoutS = 600;
+
+// What a terminate handler needs, so it is not local to main.
+struct Worker {
+  std::string folder;
+  int rank = 0;
+  std::unique_ptr<StatusFile> status;
+  Plan plan;
+  std::atomic<bool> faulted{false};
+};
+
+Worker& worker() {
+  static Worker instance;
+  return instance;
+}
+
+// The first lines of an error of the library, without its stack.
+std::string short_message(const std::exception& error) {
+  const std::string_view text = error.what();
+  return std::string(text.substr(0, text.find("\nException raised from")));
+}
+
+WorkerFault make_fault(const std::exception& error) {
+  WorkerFault fault;
+  fault.rank = worker().rank;
+  fault.message = short_message(error);
+  fault.exit_code = kRunFailed;
+  if (const auto* action = dynamic_cast<const ActionError*>(&error)) {
+    fault.message = action->cause();
+    fault.kind = action->peer_lost() ? FaultKind::kPeerLost : FaultKind::kError;
+  } else if (dynamic_cast<const PeerError*>(&error) != nullptr) {
+    fault.kind = FaultKind::kPeerLost;
+  } else if (dynamic_cast<const InputError*>(&error) != nullptr) {
+    fault.exit_code = kBadInput;
+  } else if (dynamic_cast<const InternalError*>(&error) != nullptr) {
+    fault.message = "internal error, please report: " + fault.message;
+    fault.exit_code = kDefect;
+  }
+  return fault;
+}
+
+void add_place(WorkerFault& fault) {
+  if (!worker().status) return;
+  const RankStatus& status = worker().status->status();
+  fault.at = to_text(status, worker().plan);
+  fault.iteration = status.iteration;
+  if (status.position < 0) return;
+  fault.stage = status.action.stage.value;
+  fault.micro_batch = status.action.micro_batch;
+  fault.action = to_text(status.action, worker().plan);
+}
+
+// Writes fault.R and ends the process at once: no destructor waits for a peer.
+[[noreturn]] void end_with(WorkerFault fault) {
+  if (worker().faulted.exchange(true)) {
+    sleep(5);  // another thread is about to end the process
+    _exit(kRunFailed);
+  }
+  add_place(fault);
+  fault.time_s = monotonic_s();
+  std::fflush(stdout);
+  fmt::print(stderr, "{}\n", to_text(fault));
+  try {
+    write_fault(worker().folder, fault);
+  } catch (const InputError& error) {
+    fmt::print(stderr, "rank {}: {}\n", fault.rank, error.what());
+  }
+  _exit(fault.exit_code);
+}
+
+// An exception that left a thread of the library.
+[[noreturn]] void terminate_worker() {
+  WorkerFault fault;
+  fault.rank = worker().rank;
+  fault.message = "the process was terminated";
+  try {
+    if (std::current_exception()) std::rethrow_exception(std::current_exception());
+  } catch (const std::exception& error) {
+    fault = make_fault(error);
+    if (fault.message.find("onnection") != std::string::npos) fault.kind = FaultKind::kPeerLost;
+  }
+  end_with(fault);
+}
+
+// GP_TEST_FAULT="RANK:ITERATION:throw|exit", for tests of what happens then: in the first
+// backward of that iteration on that rank.
+struct TestFault {
+  std::int64_t iteration = -1;
+  bool exits = false;
+
+  static std::optional<TestFault> of_rank(int rank) {
+    const char* text = std::getenv("GP_TEST_FAULT");
+    if (text == nullptr) return std::nullopt;
+    const std::vector<std::string> parts = split_text(text, ':');
+    const bool known = parts.size() == 3 && (parts[2] == "throw" || parts[2] == "exit");
+    if (!known) throw InputError("GP_TEST_FAULT", "expected RANK:ITERATION:throw|exit");
+    if (parse_integer(parts[0], "GP_TEST_FAULT") != rank) return std::nullopt;
+    return TestFault{parse_integer(parts[1], "GP_TEST_FAULT"), parts[2] == "exit"};
+  }
+
+  void strike(const Action& action, std::int64_t at_iteration) const {
+    if (at_iteration != iteration || action.kind != ActionKind::kBackward) return;
+    if (exits) _exit(0);
+    throw std::runtime_error("a fault for a test");
+  }
+};
+
+void follow_action(StatusFile& file, const Action& action, std::int64_t iteration,
+                   std::int64_t position, const char* phase) {
+  RankStatus& status = file.status();
+  if (std::string_view(status.phase) != phase) file.set_phase(phase);
+  status.iteration = iteration;
+  status.position = position;
+  status.action = action;
+}
+
+std::unique_ptr<CostModel> read_costs(const std::string& folder) {
+  const std::string path = folder + "/profile.json";
+  if (access(path.c_str(), F_OK) != 0) return std::make_unique<AnalyticCosts>();
+  return std::make_unique<ProfiledCosts>(parse_profile(read_file(path), path), path);
+}
+
+void print_line(const std::string& line) {
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+// Everything that a rank holds: outlives the handling of an error.
+struct Run {
+  Job job;
+  JobInputs inputs;
+  std::unique_ptr<CostModel> costs;
+  std::unique_ptr<Dataset> dataset;
+  std::unique_ptr<Transport> transport;
+  std::unique_ptr<RankTrainer> trainer;
+};
+
+void train(Run& run) {
+  const Job& job = run.job;
+  StatusFile& status = *worker().status;
+  run.inputs = read_job_inputs(job.folder);
+  const auto& [plan, graph, cluster] = run.inputs;
+  worker().plan = plan;
+  run.costs = read_costs(job.folder);
+  run.dataset = load_dataset(job.train.data, graph, job.train.seed);
+  status.set_phase("connect");
+  run.transport =
+      connect_gloo(job.folder, worker().rank, worker_count(job, plan), job.train.timeout_s);
+  RankTrainerOptions options;
+  options.train = job.train;
+  options.trace = !job.train.trace_path.empty();
+  options.on_action = [&status, fault = TestFault::of_rank(worker().rank)](
+                          const Action& action, std::int64_t iteration, std::int64_t position,
+                          const char* phase) {
+    follow_action(status, action, iteration, position, phase);
+    if (fault) fault->strike(action, iteration);
+  };
+  run.trainer = std::make_unique<RankTrainer>(plan, graph, cluster, *run.dataset, *run.transport,
+                                              std::move(options));
+  run_training({.options = job.train,
+                .plan = plan,
+                .graph = graph,
+                .cluster = cluster,
+                .costs = *run.costs,
+                .dataset = *run.dataset,
+                .transport = *run.transport,
+                .trainer = *run.trainer},
+               print_line);
+}
+
+void profile(Run& run) {
+  const Job& job = run.job;
+  StatusFile& status = *worker().status;
+  run.inputs.graph = read_job_graph(job.folder);
+  status.set_phase("connect");
+  run.transport = connect_gloo(job.folder, worker().rank, job.profile_load, kProfileTimeoutS);
+  status.set_phase("profile");
+  const ProfileOptions options{
+      .model = job.model, .samples = job.profile_samples, .repeats = job.profile_repeats};
+  const Profile result =
+      measure_profile(run.inputs.graph, options, *run.transport,
+                      [&](const std::string& signature) { status.set_note(signature); });
+  if (worker().rank == 0) write_file(profile_result_path(job.folder), to_json(result));
+  status.set_note("");
+  run.transport->barrier();
+}
+
+void run_worker(Run& run) {
+  worker().status = StatusFile::create(status_path(worker().folder, worker().rank));
+  worker().status->set_phase("start");
+  run.job = read_job(worker().folder);
+  at::set_num_threads(1);
+  install_counting_allocator();
+  if (run.job.kind == "profile") {
+    profile(run);
+  } else {
+    train(run);
+  }
+}
+
+bool parse_arguments(int argc, char** argv) {
+  if (argc != 5 || std::string_view(argv[1]) != "--job" || std::string_view(argv[3]) != "--rank") {
+    return false;
+  }
+  worker().folder = argv[2];
+  worker().rank = static_cast<int>(parse_integer(argv[4], "--rank"));
+  return worker().rank >= 0;
+}
+
+int worker_main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--version") {
+    fmt::print("graphpipe-worker {}\n", GP_VERSION);
+    return 0;
+  }
+  Run run;
+  try {
+    if (!parse_arguments(argc, argv)) {
+      fmt::print(stderr,
+                 "usage: graphpipe-worker --job FOLDER --rank R\n"
+                 "One rank of a run; `graphpipe train` and `graphpipe profile` start it.\n");
+      return kBadInput;
+    }
+    std::set_terminate(terminate_worker);
+    run_worker(run);
+  } catch (const std::exception& error) {
+    end_with(make_fault(error));
+  }
+  run.trainer.reset();
+  run.transport.reset();
+  worker().status->set_phase("done");
+  return 0;
+}
+
+}  // namespace
+}  // namespace graphpipe
+
+int main(int argc, char** argv) { return graphpipe::worker_main(argc, argv); }
