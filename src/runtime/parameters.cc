@@ -74,9 +74,8 @@ double sum_of_squares(const at::Tensor& values) {
                                            : squares(flat.data_ptr<float>(), flat.numel());
 }
 
-double sum_of_elements(const at::Tensor& values) {
+double add_elements(double sum, const at::Tensor& values) {
   const at::Tensor flat = values.contiguous();
-  double sum = 0;
   for (std::int64_t i = 0; i < flat.numel(); ++i) {
     sum += flat.scalar_type() == at::kDouble ? flat.data_ptr<double>()[i]
                                              : static_cast<double>(flat.data_ptr<float>()[i]);

@@ -18,7 +18,8 @@ at::Tensor make_parameter(const Parameter& parameter, std::uint64_t seed);
 // The sum of squares in double, in a fixed order; 0 where the tensor is undefined.
 double sum_of_squares(const at::Tensor& values);
 
-// The sum in double over the elements, in order. (n) floating.
-double sum_of_elements(const at::Tensor& values);
+// `sum` and then the elements, one after another, in double: over batches in turn the same
+// number as over one. (n) floating.
+double add_elements(double sum, const at::Tensor& values);
 
 }  // namespace graphpipe

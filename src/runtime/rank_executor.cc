@@ -1,0 +1,295 @@
+#include "runtime/rank_executor.h"
+
+#include <ATen/ops/add.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "plan/stage_memory.h"
+#include "runtime/clock.h"
+#include "runtime/counting_allocator.h"
+#include "runtime/parameters.h"
+#include "schedule/build.h"
+#include "schedule/lower.h"
+#include "schedule/owner_map.h"
+
+namespace graphpipe {
+namespace {
+
+// A library's message without the stack that it carries.
+std::string cause_of(const std::exception& error) {
+  if (const auto* library = dynamic_cast<const c10::Error*>(&error)) {
+    return library->what_without_backtrace();
+  }
+  return error.what();
+}
+
+bool is_compute(ActionKind kind) {
+  return kind == ActionKind::kForward || kind == ActionKind::kBackward;
+}
+
+bool takes_part_in_message(ActionKind kind) {
+  return kind == ActionKind::kStartSend || kind == ActionKind::kWaitSend ||
+         kind == ActionKind::kWaitReceive;
+}
+
+// Adds what passes between construction and destruction to two sums, or to one.
+class Stopwatch {
+ public:
+  Stopwatch(double* wall, double& cpu)
+      : wall_(wall), cpu_(cpu), start_s_(wall_s()), start_cpu_s_(thread_cpu_s()) {}
+  ~Stopwatch() {
+    cpu_ += thread_cpu_s() - start_cpu_s_;
+    if (wall_) *wall_ += wall_s() - start_s_;
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double* wall_;
+  double& cpu_;
+  double start_s_;
+  double start_cpu_s_;
+};
+
+}  // namespace
+
+ActionError::ActionError(const Action& action, const std::string& place, const std::string& cause,
+                         bool peer_lost)
+    : RunError(place + ": " + cause), action_(action), cause_(cause), peer_lost_(peer_lost) {}
+
+RankExecutor::RankExecutor(const Plan& plan, const Graph& graph, const Dataset& dataset,
+                           Transport& transport, const RankTrainerOptions& options)
+    : plan_(plan),
+      graph_(graph),
+      options_(options),
+      reader_(graph, dataset),
+      rank_(transport.rank()),
+      ranks_(transport.size()),
+      params_(graph.params.size()),
+      mailbox_(plan, graph, transport) {
+  make_stages();
+  reset_sums();
+}
+
+void RankExecutor::make_stages() {
+  const Schedule first = build_forward_schedule(plan_, graph_, plan_.mini_batch);
+  if (static_cast<std::size_t>(ranks_) != first.ranks.size()) {
+    throw InputError("plan", fmt::format("uses {} devices, and {} ranks were started",
+                                         first.ranks.size(), ranks_));
+  }
+  for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
+    const Stage& own = plan_.stages[s];
+    if (own.devices[0] != first.ranks[rank_.index()].device) continue;
+    OwnStage made{StageId(s), nullptr, {}, nullptr};
+    std::vector<at::Tensor> trained;
+    for (const ParamId param : stage_params(graph_, own.ops)) {
+      params_[param.index()] = make_parameter(graph_.param(param), options_.train.seed);
+      if (!graph_.param(param).trainable) continue;
+      made.trained.push_back(param);
+      trained.push_back(params_[param.index()]);
+    }
+    made.runner = std::make_unique<StageRunner>(graph_, plan_, made.id, params_);
+    made.optimizer = std::make_unique<Optimizer>(std::move(trained), options_.train);
+    stages_.push_back(std::move(made));
+  }
+}
+
+void RankExecutor::reset_sums() {
+  watched_sums_.assign(graph_.tensors.size(), 0);
+  gradient_squares_.assign(graph_.params.size(), 0);
+}
+
+void RankExecutor::drop_gradients() {
+  for (const at::Tensor& param : params_) {
+    if (param.defined()) param.mutable_grad().reset();
+  }
+}
+
+const Schedule& RankExecutor::schedule(std::int64_t samples, bool training) {
+  const auto [at, is_new] = schedules_.try_emplace({samples, training});
+  if (is_new) {
+    at->second = lower(training ? build_schedule(plan_, graph_, samples)
+                                : build_forward_schedule(plan_, graph_, samples),
+                       plan_, graph_);
+    GP_CHECK(at->second.buckets.empty(), "{} reductions in a plan of width 1",
+             at->second.buckets.size());
+  }
+  return at->second;
+}
+
+RankExecutor::OwnStage& RankExecutor::stage(StageId id) {
+  for (OwnStage& own : stages_) {
+    if (own.id == id) return own;
+  }
+  GP_CHECK(false, "stage {} is not of rank {}", id.value, rank_.value);
+}
+
+void RankExecutor::run(const Run& what) {
+  run_ = what;
+  const bool recorded = options_.trace && run_.training;
+  if (recorded) {
+    trace_ = {};
+    trace_.samples = mini_batch_samples();
+    trace_.ranks.resize(static_cast<std::size_t>(ranks_));
+  }
+  const char* phase = run_.training ? "train" : "evaluate";
+  const Schedule& program = schedule(mini_batch_samples(), run_.training);
+  mailbox_.begin({run_.training, run_.iteration, run_.ids});
+  start_s_ = wall_s();
+  for (ActionCursor at(program, plan_, rank_); !at.done(); at.next()) {
+    const Action& action = at.action();
+    if (options_.on_action) options_.on_action(action, run_.iteration, at.position(), phase);
+    try {
+      if (recorded) {
+        perform_and_record(action);
+      } else {
+        perform(action);
+      }
+    } catch (const std::exception& error) {
+      rethrow(error, action);
+    }
+    ++measured_.actions;
+  }
+  if (recorded) trace_.iteration_s = wall_s() - start_s_;
+  mailbox_.finish();
+  for (const OwnStage& own : stages_) {
+    GP_CHECK(!own.runner->holds_values(), "stage {} holds values at the end of a run",
+             own.id.value);
+  }
+}
+
+void RankExecutor::rethrow(const std::exception& error, const Action& action) const {
+  const std::string place =
+      fmt::format("rank {} ({} {}, stage {}, micro-batch {}, {})", rank_.value,
+                  run_.training ? "iteration" : "evaluation after iteration", run_.iteration,
+                  action.stage.value, action.micro_batch, to_text(action, plan_));
+  if (dynamic_cast<const InternalError*>(&error)) {
+    throw InternalError(place + ": " + error.what());
+  }
+  const bool peer_lost = dynamic_cast<const PeerError*>(&error) != nullptr;
+  throw ActionError(action, place, cause_of(error), peer_lost);
+}
+
+void RankExecutor::perform(const Action& action) {
+  switch (action.kind) {
+    case ActionKind::kForward:
+      return forward(action);
+    case ActionKind::kBackward:
+      return backward(action);
+    case ActionKind::kPostReceive:
+      return mailbox_.post_receive(action);
+    case ActionKind::kWaitReceive:
+      return mailbox_.wait_receive(action);
+    case ActionKind::kStartSend:
+      return start_send(action);
+    case ActionKind::kWaitSend:
+      return mailbox_.wait_send(action);
+    case ActionKind::kFree:
+      if (action.edge.valid()) return mailbox_.free(action);
+      return stage(action.stage).runner->free(action.samples);
+    case ActionKind::kStep:
+      return step(action);
+    case ActionKind::kBackwardInput:
+    case ActionKind::kBackwardWeight:
+    case ActionKind::kRecompute:
+    case ActionKind::kStartReduce:
+    case ActionKind::kWaitReduce:
+    case ActionKind::kMakeVersion:
+    case ActionKind::kDropVersion:
+      break;
+  }
+  GP_CHECK(false, "{} in a program of a supported plan", to_text(action, plan_));
+}
+
+void RankExecutor::perform_and_record(const Action& action) {
+  const double start_s = wall_s() - start_s_;
+  perform(action);
+  const double end_s = wall_s() - start_s_;
+  if (is_compute(action.kind)) trace_.ranks[rank_.index()].busy_s += end_s - start_s;
+  if (is_compute(action.kind) || takes_part_in_message(action.kind)) {
+    trace_.events.push_back({rank_, action, start_s, end_s});
+  }
+  if (counting_allocator_installed()) {
+    trace_.memory.push_back({rank_, end_s, live_tensor_bytes()});
+  }
+}
+
+void RankExecutor::forward(const Action& action) {
+  StageRunner& runner = *stage(action.stage).runner;
+  const SampleRange samples = action.samples;
+  const auto ids = run_.ids.subspan(static_cast<std::size_t>(samples.lo),
+                                    static_cast<std::size_t>(samples.size()));
+  std::vector<at::Tensor> values;
+  for (const StageInput& input : runner.inputs()) {
+    values.push_back(input.edge.valid()
+                         ? mailbox_.received(input.edge, Direction::kForward, input.tensor, samples)
+                         : reader_.read(input.tensor, ids));
+  }
+  {
+    const Stopwatch watch(&measured_.compute_s, measured_.compute_cpu_s);
+    runner.forward(samples, std::move(values),
+                   {run_.training, options_.train.seed, run_.iteration, ids});
+  }
+  if (run_.training && !run_.metrics) return;
+  for (std::size_t i = 0; i < runner.watched().size(); ++i) {
+    double& sum = watched_sums_[runner.watched()[i].index()];
+    sum = add_elements(sum, runner.watched_value(samples, i));
+  }
+}
+
+// The gradient of what left the stage: over edges ascending, then by sample. Undefined
+// where no consumer answers.
+at::Tensor RankExecutor::output_gradient(const StageOutput& output, SampleRange samples) const {
+  at::Tensor sum;
+  for (const EdgeId edge : output.gradient_edges) {
+    const at::Tensor part = mailbox_.received(edge, Direction::kBackward, output.tensor, samples);
+    sum = sum.defined() ? at::add(sum, part) : part;
+  }
+  return sum;
+}
+
+void RankExecutor::backward(const Action& action) {
+  StageRunner& runner = *stage(action.stage).runner;
+  std::vector<at::Tensor> gradients;
+  for (const StageOutput& output : runner.outputs()) {
+    gradients.push_back(output_gradient(output, action.samples));
+  }
+  const Stopwatch watch(&measured_.compute_s, measured_.compute_cpu_s);
+  runner.backward(action.samples, gradients, mini_batch_samples());
+}
+
+void RankExecutor::start_send(const Action& action) {
+  const StageRunner& runner = *stage(action.stage).runner;
+  // A message carries a part of what one task made: the task is this action's micro-batch.
+  const SampleRange made = replica_samples(plan_.stage(action.stage), action.replica,
+                                           action.micro_batch, mini_batch_samples());
+  std::vector<TensorPart> parts;
+  for (const TensorId tensor : mailbox_.layout(action.edge, action.direction).tensors()) {
+    at::Tensor values = action.direction == Direction::kForward
+                            ? runner.output(made, tensor).detach()
+                            : runner.input_gradient(made, tensor);
+    if (values.defined()) values = values.contiguous();
+    parts.push_back({tensor, std::move(values), made});
+  }
+  mailbox_.start_send(action, parts);
+  measured_.bytes_sent += action.bytes;
+}
+
+void RankExecutor::step(const Action& action) {
+  OwnStage& own = stage(action.stage);
+  if (run_.metrics) {
+    for (const ParamId param : own.trained) {
+      gradient_squares_[param.index()] = sum_of_squares(params_[param.index()].grad());
+    }
+  }
+  {
+    const Stopwatch watch(nullptr, measured_.step_cpu_s);
+    own.optimizer->step();
+  }
+  if (options_.keep_gradients) return;
+  for (const ParamId param : own.trained) params_[param.index()].mutable_grad().reset();
+}
+
+}  // namespace graphpipe

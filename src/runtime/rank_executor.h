@@ -1,0 +1,98 @@
+// Interprets a rank's program, one action after another. There is one order, the
+// program's; nothing here decides what comes next. It is the glue between a stage's values
+// (stage_runner.h), its messages (mailbox.h), its data and its weights.
+
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "runtime/batch_reader.h"
+#include "runtime/mailbox.h"
+#include "runtime/optimizer.h"
+#include "runtime/rank_trainer.h"
+#include "runtime/stage_runner.h"
+
+namespace graphpipe {
+
+// One run of a program over a mini-batch.
+struct Run {
+  bool training = true;
+  std::int64_t iteration = 0;
+  std::span<const std::int64_t> ids;  // samples of the mini-batch, in the data set
+  bool metrics = false;               // in training: add up losses and gradient norms
+};
+
+class RankExecutor {
+ public:
+  // Throws InputError where the plan does not fit the number of ranks. The parameters of
+  // the rank's stages are made here.
+  RankExecutor(const Plan& plan, const Graph& graph, const Dataset& dataset, Transport& transport,
+               const RankTrainerOptions& options);
+
+  // Throws ActionError naming the action that failed; the executor is of no use then.
+  void run(const Run& what);
+  void drop_gradients();
+
+  // [parameter of the graph]; undefined: held by another rank.
+  const std::vector<at::Tensor>& params() const { return params_; }
+  const BatchReader& reader() const { return reader_; }
+
+  // Added up by runs since reset_sums(), for what this rank computes, else 0: losses and
+  // metrics over samples [tensor], squared gradients [parameter].
+  const std::vector<double>& watched_sums() const { return watched_sums_; }
+  const std::vector<double>& gradient_squares() const { return gradient_squares_; }
+  void reset_sums();
+
+  RankMeasurement& measured() { return measured_; }
+  const Trace& trace() const { return trace_; }
+
+ private:
+  // A stage that this rank runs.
+  struct OwnStage {
+    StageId id;
+    std::unique_ptr<StageRunner> runner;
+    std::vector<ParamId> trained;  // its trainable parameters
+    std::unique_ptr<Optimizer> optimizer;
+  };
+
+  void make_stages();
+  const Schedule& schedule(std::int64_t samples, bool training);
+  OwnStage& stage(StageId id);
+  std::int64_t mini_batch_samples() const { return static_cast<std::int64_t>(run_.ids.size()); }
+
+  void perform(const Action& action);
+  void perform_and_record(const Action& action);
+  void forward(const Action& action);
+  void backward(const Action& action);
+  void start_send(const Action& action);
+  void step(const Action& action);
+  at::Tensor output_gradient(const StageOutput& output, SampleRange samples) const;
+  [[noreturn]] void rethrow(const std::exception& error, const Action& action) const;
+
+  const Plan& plan_;
+  const Graph& graph_;
+  RankTrainerOptions options_;
+  BatchReader reader_;
+  RankId rank_;
+  int ranks_;
+  std::vector<at::Tensor> params_;
+  std::vector<OwnStage> stages_;
+  Mailbox mailbox_;
+  std::map<std::pair<std::int64_t, bool>, Schedule> schedules_;  // by (samples, training)
+  Run run_;
+  double start_s_ = 0;  // of the run
+  std::vector<double> watched_sums_;
+  std::vector<double> gradient_squares_;
+  RankMeasurement measured_;
+  Trace trace_;
+};
+
+}  // namespace graphpipe

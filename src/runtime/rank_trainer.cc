@@ -1,0 +1,206 @@
+#include "runtime/rank_trainer.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "runtime/clock.h"
+#include "runtime/counting_allocator.h"
+#include "runtime/rank_executor.h"
+#include "runtime/supported.h"
+
+namespace graphpipe {
+namespace {
+
+std::uint64_t options_hash(const TrainOptions& options) {
+  std::uint64_t hash = options.seed;
+  hash = combine_hash(hash, static_cast<std::uint64_t>(options.optimizer));
+  for (const double number : {options.learning_rate, options.momentum, options.weight_decay}) {
+    hash = combine_hash(hash, hash_bytes(fmt::format("{}", number)));
+  }
+  return hash;
+}
+
+// All ranks must have been started with the same plan, model and options: message sizes
+// follow from them, and the transport cannot recover from a size that differs. Collective.
+void check_agreement(Transport& transport, std::uint64_t what) {
+  const auto own = static_cast<std::int64_t>(what);
+  const at::Tensor all = at::zeros({transport.size()}, at::kLong);
+  std::int64_t* hashes = all.data_ptr<std::int64_t>();
+  hashes[transport.rank()] = own;
+  transport.all_reduce_sum(all);
+  for (int r = 0; r < transport.size(); ++r) {
+    if (hashes[r] == own) continue;
+    throw RunError(
+        fmt::format("rank {} was started with another plan, model or options than rank {}", r,
+                    transport.rank()));
+  }
+}
+
+// Every value is known to one rank and 0 on the others, so the sums are exact.
+std::vector<double> all_reduce(Transport& transport, const std::vector<double>& values) {
+  const at::Tensor sums = at::zeros({static_cast<std::int64_t>(values.size())}, at::kDouble);
+  std::copy(values.begin(), values.end(), sums.data_ptr<double>());
+  transport.all_reduce_sum(sums);
+  return {sums.data_ptr<double>(), sums.data_ptr<double>() + values.size()};
+}
+
+}  // namespace
+
+struct RankTrainer::State {
+  State(const Plan& plan_in, const Graph& graph_in, const Dataset& dataset, Transport& transport_in,
+        const RankTrainerOptions& options)
+      : plan(plan_in),
+        graph(graph_in),
+        transport(transport_in),
+        executor(plan_in, graph_in, dataset, transport_in, options) {}
+
+  IterationResult result(std::int64_t samples);
+
+  const Plan& plan;
+  const Graph& graph;
+  Transport& transport;
+  RankExecutor executor;
+  std::int64_t iteration = 0;            // the last one trained
+  std::vector<at::Tensor> saved_params;  // save_weights()
+};
+
+// Totals are taken in the order of the graph and do not depend on the partition.
+IterationResult RankTrainer::State::result(std::int64_t samples) {
+  std::vector<double> values;
+  for (const Loss& loss : graph.losses) {
+    values.push_back(executor.watched_sums()[loss.tensor.index()]);
+  }
+  const std::vector<double>& squares = executor.gradient_squares();
+  values.insert(values.end(), squares.begin(), squares.end());
+  values = all_reduce(transport, values);
+  IterationResult result;
+  double squared_norm = 0;
+  for (std::size_t i = 0; i < graph.losses.size(); ++i) {
+    const Loss& loss = graph.losses[i];
+    const bool mean = loss.normaliser == Normaliser::kMeanOverSamples;
+    result.loss += loss.weight * values[i] / (mean ? static_cast<double>(samples) : 1.0);
+  }
+  for (std::size_t i = graph.losses.size(); i < values.size(); ++i) squared_norm += values[i];
+  result.grad_norm = std::sqrt(squared_norm);
+  return result;
+}
+
+RankTrainer::RankTrainer(const Plan& plan, const Graph& graph, const Cluster& cluster,
+                         const Dataset& dataset, Transport& transport, RankTrainerOptions options) {
+  validate(plan, graph, cluster, "plan");
+  check_supported(plan, graph);
+  state_ = std::make_unique<State>(plan, graph, dataset, transport, options);
+  check_agreement(transport, combine_hash(combine_hash(plan_hash(plan), graph_hash(graph)),
+                                          options_hash(options.train)));
+}
+
+RankTrainer::~RankTrainer() = default;
+
+IterationResult RankTrainer::train(const std::vector<std::int64_t>& ids, std::int64_t iteration,
+                                   bool metrics) {
+  State& s = *state_;
+  const double start_cpu_s = thread_cpu_s();
+  const auto samples = static_cast<std::int64_t>(ids.size());
+  GP_CHECK(samples >= 1 && samples <= s.plan.mini_batch, "{} samples in a mini-batch of {}",
+           samples, s.plan.mini_batch);
+  s.executor.reader().check_ids(ids);
+  s.executor.drop_gradients();
+  s.executor.reset_sums();
+  s.iteration = iteration;
+  s.executor.run({true, iteration, ids, metrics});
+  ++s.executor.measured().iterations;
+  IterationResult result;
+  if (metrics) result = s.result(samples);
+  s.executor.measured().total_cpu_s += thread_cpu_s() - start_cpu_s;
+  return result;
+}
+
+std::map<std::string, double> RankTrainer::evaluate(const std::vector<std::int64_t>& ids) {
+  State& s = *state_;
+  GP_CHECK(!ids.empty(), "no samples to evaluate");
+  s.executor.reader().check_ids(ids);
+  const at::NoGradGuard no_gradients;
+  const RankMeasurement of_training = s.executor.measured();
+  s.executor.reset_sums();
+  const auto batch = static_cast<std::size_t>(s.plan.mini_batch);
+  for (std::size_t lo = 0; lo < ids.size(); lo += batch) {
+    const std::size_t n = std::min(batch, ids.size() - lo);
+    s.executor.run({false, s.iteration, std::span(ids).subspan(lo, n), true});
+  }
+  const std::vector<double> sums = all_reduce(s.transport, s.executor.watched_sums());
+  s.executor.measured() = of_training;
+
+  const auto mean = [&](TensorId tensor) {
+    return sums[tensor.index()] / static_cast<double>(ids.size());
+  };
+  std::map<std::string, double> values;
+  double total = 0;
+  for (const Loss& loss : s.graph.losses) {
+    values[s.graph.tensor(loss.tensor).name] = mean(loss.tensor);
+    total += loss.weight * mean(loss.tensor);
+  }
+  for (const Metric& metric : s.graph.metrics) {
+    const double value = mean(metric.tensor);
+    values[metric.name] = metric.kind == "root_mean" ? std::sqrt(value) : value;
+  }
+  values["loss"] = total;
+  return values;
+}
+
+void RankTrainer::save_weights() {
+  const at::NoGradGuard no_gradients;
+  std::vector<at::Tensor> saved = state_->executor.params();
+  for (at::Tensor& param : saved) {
+    if (param.defined()) param = param.clone();
+  }
+  state_->saved_params = std::move(saved);
+}
+
+void RankTrainer::restore_weights() {
+  const std::vector<at::Tensor>& params = state_->executor.params();
+  GP_CHECK(state_->saved_params.size() == params.size(), "no weights were saved");
+  const at::NoGradGuard no_gradients;
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    if (params[i].defined()) params[i].copy_(state_->saved_params[i]);
+  }
+}
+
+void RankTrainer::reset_measurements() {
+  state_->executor.measured() = {};
+  if (counting_allocator_installed()) reset_peak_tensor_bytes();
+}
+
+RankMeasurement RankTrainer::measurement() const {
+  RankMeasurement measured = state_->executor.measured();
+  if (counting_allocator_installed()) measured.peak_bytes = peak_tensor_bytes();
+  return measured;
+}
+
+const Trace& RankTrainer::trace() const { return state_->executor.trace(); }
+
+std::map<std::string, at::Tensor> RankTrainer::parameters() const {
+  std::map<std::string, at::Tensor> result;
+  const std::vector<at::Tensor>& params = state_->executor.params();
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    if (params[i].defined()) result[state_->graph.params[i].name] = params[i].detach().clone();
+  }
+  return result;
+}
+
+std::map<std::string, at::Tensor> RankTrainer::gradients() const {
+  std::map<std::string, at::Tensor> result;
+  const std::vector<at::Tensor>& params = state_->executor.params();
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    if (!params[i].defined() || !params[i].grad().defined()) continue;
+    result[state_->graph.params[i].name] = params[i].grad().clone();
+  }
+  return result;
+}
+
+}  // namespace graphpipe

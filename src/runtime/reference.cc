@@ -1,0 +1,172 @@
+#include "runtime/reference.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "base/error.h"
+#include "runtime/batch_reader.h"
+#include "runtime/operators.h"
+#include "runtime/optimizer.h"
+#include "runtime/parameters.h"
+
+namespace graphpipe {
+namespace {
+
+std::vector<at::Tensor> make_parameters(const Graph& graph, std::uint64_t seed) {
+  std::vector<at::Tensor> params;
+  for (const Parameter& parameter : graph.params) {
+    params.push_back(make_parameter(parameter, seed));
+  }
+  return params;
+}
+
+std::vector<at::Tensor> trainable(const std::vector<at::Tensor>& params) {
+  std::vector<at::Tensor> result;
+  std::ranges::copy_if(params, std::back_inserter(result),
+                       [](const at::Tensor& param) { return param.requires_grad(); });
+  return result;
+}
+
+}  // namespace
+
+struct ReferenceTrainer::State {
+  State(const Graph& graph_in, const Dataset& dataset, TrainOptions options_in)
+      : graph(graph_in),
+        options(std::move(options_in)),
+        reader(graph_in, dataset),
+        params(make_parameters(graph_in, options.seed)),
+        optimizer(trainable(params), options) {}
+
+  // Every tensor of the graph for these samples.
+  std::vector<at::Tensor> forward(const OpContext& context) const {
+    std::vector<at::Tensor> tensors(graph.tensors.size());
+    for (const TensorId input : graph.inputs) {
+      tensors[input.index()] = reader.read(input, context.sample_ids);
+    }
+    for (const Operator& op : graph.ops) {
+      std::vector<at::Tensor> inputs;
+      std::vector<at::Tensor> op_params;
+      for (const TensorId input : op.inputs) inputs.push_back(tensors[input.index()]);
+      for (const ParamId param : op.params) op_params.push_back(params[param.index()]);
+      const std::vector<at::Tensor> outputs = forward_op(graph, op, inputs, op_params, context);
+      for (std::size_t i = 0; i < outputs.size(); ++i) tensors[op.outputs[i].index()] = outputs[i];
+    }
+    return tensors;
+  }
+
+  // What a sample's value of the loss counts in the model's loss.
+  static double factor(const Loss& loss, std::size_t mini_batch_samples) {
+    return loss.normaliser == Normaliser::kSum
+               ? loss.weight
+               : loss.weight / static_cast<double>(mini_batch_samples);
+  }
+
+  void backward(const std::vector<at::Tensor>& tensors, std::size_t mini_batch_samples) const {
+    std::vector<at::Tensor> losses;
+    std::vector<at::Tensor> seeds;
+    for (const Loss& loss : graph.losses) {
+      const at::Tensor& values = tensors[loss.tensor.index()];
+      losses.push_back(values);
+      seeds.push_back(at::full(values.sizes(), factor(loss, mini_batch_samples),
+                               values.options().requires_grad(false)));
+    }
+    torch::autograd::backward(losses, seeds);
+  }
+
+  const Graph& graph;
+  TrainOptions options;
+  BatchReader reader;
+  std::vector<at::Tensor> params;
+  Optimizer optimizer;
+};
+
+ReferenceTrainer::ReferenceTrainer(const Graph& graph, const Dataset& dataset, TrainOptions options)
+    : state_(std::make_unique<State>(graph, dataset, std::move(options))) {}
+
+ReferenceTrainer::~ReferenceTrainer() = default;
+
+IterationResult ReferenceTrainer::train(const std::vector<std::int64_t>& ids,
+                                        std::int64_t iteration, std::int64_t micro_batch) {
+  State& s = *state_;
+  s.reader.check_ids(ids);
+  for (const at::Tensor& param : s.params) param.mutable_grad().reset();
+  std::vector<double> sums(s.graph.losses.size(), 0);
+  for (std::size_t lo = 0; lo < ids.size(); lo += static_cast<std::size_t>(micro_batch)) {
+    const std::size_t n = std::min(static_cast<std::size_t>(micro_batch), ids.size() - lo);
+    const std::vector<at::Tensor> tensors =
+        s.forward({true, s.options.seed, iteration, std::span(ids).subspan(lo, n)});
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      sums[i] = add_elements(sums[i], tensors[s.graph.losses[i].tensor.index()]);
+    }
+    s.backward(tensors, ids.size());
+  }
+  IterationResult result;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const Loss& loss = s.graph.losses[i];
+    const bool mean = loss.normaliser == Normaliser::kMeanOverSamples;
+    result.loss += loss.weight * sums[i] / (mean ? static_cast<double>(ids.size()) : 1.0);
+  }
+  double squares = 0;
+  for (const at::Tensor& param : s.params) squares += sum_of_squares(param.grad());
+  result.grad_norm = std::sqrt(squares);
+  s.optimizer.step();
+  return result;
+}
+
+std::map<std::string, double> ReferenceTrainer::evaluate(const std::vector<std::int64_t>& ids,
+                                                         std::int64_t micro_batch) {
+  State& s = *state_;
+  GP_CHECK(!ids.empty(), "no samples to evaluate");
+  s.reader.check_ids(ids);
+  const at::NoGradGuard no_gradients;
+  std::vector<double> sums(s.graph.tensors.size(), 0);
+  for (std::size_t lo = 0; lo < ids.size(); lo += static_cast<std::size_t>(micro_batch)) {
+    const std::size_t n = std::min(static_cast<std::size_t>(micro_batch), ids.size() - lo);
+    const std::vector<at::Tensor> tensors =
+        s.forward({false, s.options.seed, 0, std::span(ids).subspan(lo, n)});
+    for (std::size_t t = 0; t < sums.size(); ++t) {
+      // Only losses and metrics are asked for below; they have one number a sample.
+      if (tensors[t].dim() == 1 && tensors[t].is_floating_point()) {
+        sums[t] = add_elements(sums[t], tensors[t]);
+      }
+    }
+  }
+  const auto count = static_cast<double>(ids.size());
+  std::map<std::string, double> values;
+  double total = 0;
+  for (const Loss& loss : s.graph.losses) {
+    const double mean = sums[loss.tensor.index()] / count;
+    values[s.graph.tensor(loss.tensor).name] = mean;
+    total += loss.weight * mean;
+  }
+  for (const Metric& metric : s.graph.metrics) {
+    const double mean = sums[metric.tensor.index()] / count;
+    values[metric.name] = metric.kind == "root_mean" ? std::sqrt(mean) : mean;
+  }
+  values["loss"] = total;
+  return values;
+}
+
+std::map<std::string, at::Tensor> ReferenceTrainer::parameters() const {
+  std::map<std::string, at::Tensor> result;
+  for (std::size_t i = 0; i < state_->params.size(); ++i) {
+    result[state_->graph.params[i].name] = state_->params[i].detach().clone();
+  }
+  return result;
+}
+
+std::map<std::string, at::Tensor> ReferenceTrainer::gradients() const {
+  std::map<std::string, at::Tensor> result;
+  for (std::size_t i = 0; i < state_->params.size(); ++i) {
+    const at::Tensor& gradient = state_->params[i].grad();
+    if (gradient.defined()) result[state_->graph.params[i].name] = gradient.clone();
+  }
+  return result;
+}
+
+}  // namespace graphpipe

@@ -1,0 +1,210 @@
+#include "runtime/stage_runner.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace graphpipe {
+namespace {
+
+std::size_t position(const std::vector<TensorId>& tensors, TensorId tensor) {
+  const auto at = std::ranges::find(tensors, tensor);
+  GP_CHECK(at != tensors.end(), "tensor {} is not of the stage", tensor.value);
+  return static_cast<std::size_t>(at - tensors.begin());
+}
+
+void sort_unique(std::vector<TensorId>& tensors) {
+  std::ranges::sort(tensors);
+  const auto repeats = std::ranges::unique(tensors);
+  tensors.erase(repeats.begin(), repeats.end());
+}
+
+}  // namespace
+
+StageRunner::StageRunner(const Graph& graph, const Plan& plan, StageId stage,
+                         const std::vector<at::Tensor>& params)
+    : graph_(graph) {
+  const std::vector<bool> needs = needs_gradient(graph);
+  const std::vector<OpId>& ops = plan.stage(stage).ops;
+  find_inputs_and_outputs(plan, stage, needs);
+  for (const StageInput& input : inputs_) slots_.push_back(input.tensor);
+  for (const OpId op : ops) {
+    const std::vector<TensorId>& made = graph.op(op).outputs;
+    slots_.insert(slots_.end(), made.begin(), made.end());
+  }
+  find_watched();
+  for (const StageOutput& output : outputs_) {
+    output_slots_.push_back(position(slots_, output.tensor));
+  }
+  for (const TensorId tensor : watched_) watched_slots_.push_back(position(slots_, tensor));
+  make_steps(ops, needs, params);
+}
+
+void StageRunner::find_inputs_and_outputs(const Plan& plan, StageId stage,
+                                          const std::vector<bool>& needs) {
+  std::vector<TensorId> of_graph;
+  for (const OpId op : plan.stage(stage).ops) {
+    for (const TensorId tensor : graph_.op(op).inputs) {
+      if (!graph_.tensor(tensor).producer.valid()) of_graph.push_back(tensor);
+    }
+  }
+  sort_unique(of_graph);
+  for (const TensorId tensor : of_graph) inputs_.push_back({tensor, EdgeId(), false});
+
+  std::map<TensorId, std::vector<EdgeId>> leaving;
+  for (std::size_t i = 0; i < plan.edges.size(); ++i) {
+    const StageEdge& edge = plan.edges[i];
+    for (const TensorId tensor : edge.tensors) {
+      const bool gradient = edge.gradient && needs[tensor.index()];
+      if (edge.to == stage) inputs_.push_back({tensor, EdgeId(i), gradient});
+      if (edge.from != stage) continue;
+      std::vector<EdgeId>& gradient_edges = leaving[tensor];
+      if (gradient) gradient_edges.push_back(EdgeId(i));
+    }
+  }
+  for (auto& [tensor, edges] : leaving) outputs_.push_back({tensor, std::move(edges)});
+}
+
+void StageRunner::find_watched() {
+  const auto made_here = [&](TensorId tensor) {
+    return std::ranges::find(slots_.begin() + static_cast<std::ptrdiff_t>(inputs_.size()),
+                             slots_.end(), tensor) != slots_.end();
+  };
+  for (const Loss& loss : graph_.losses) {
+    if (made_here(loss.tensor)) watched_.push_back(loss.tensor);
+  }
+  for (const Metric& metric : graph_.metrics) {
+    if (made_here(metric.tensor)) watched_.push_back(metric.tensor);
+  }
+  sort_unique(watched_);
+  for (const Loss& loss : graph_.losses) {
+    if (made_here(loss.tensor)) losses_.push_back({position(watched_, loss.tensor), loss});
+  }
+}
+
+void StageRunner::make_steps(const std::vector<OpId>& ops, const std::vector<bool>& needs,
+                             const std::vector<at::Tensor>& params) {
+  std::vector<std::size_t> last_use(slots_.size(), 0);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    Step step;
+    step.op = &graph_.op(ops[i]);
+    for (const TensorId tensor : step.op->inputs) {
+      step.inputs.push_back(position(slots_, tensor));
+      last_use[step.inputs.back()] = i;
+    }
+    for (const TensorId tensor : step.op->outputs) {
+      step.outputs.push_back(position(slots_, tensor));
+      last_use[step.outputs.back()] = i;
+      step.recorded = step.recorded || needs[tensor.index()];
+    }
+    for (const ParamId param : step.op->params) {
+      GP_CHECK(params[param.index()].defined(), "parameter {} is not on this rank", param.value);
+      step.params.push_back(params[param.index()]);
+    }
+    steps_.push_back(std::move(step));
+  }
+  const auto kept = [&](std::size_t slot) {
+    return std::ranges::find(output_slots_, slot) != output_slots_.end() ||
+           std::ranges::find(watched_slots_, slot) != watched_slots_.end();
+  };
+  for (std::size_t slot = 0; slot < slots_.size() && !steps_.empty(); ++slot) {
+    if (!kept(slot)) steps_[last_use[slot]].last_uses.push_back(slot);
+  }
+}
+
+void StageRunner::forward(SampleRange samples, std::vector<at::Tensor> values,
+                          const OpContext& context) {
+  GP_CHECK(values.size() == inputs_.size(), "{} inputs, expected {}", values.size(),
+           inputs_.size());
+  const auto [at, is_new] = tasks_.try_emplace(samples);
+  GP_CHECK(is_new, "samples [{},{}) run forward twice", samples.lo, samples.hi);
+  Task& task = at->second;
+  std::vector<at::Tensor> table = std::move(values);
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (context.training && inputs_[i].gradient) table[i].set_requires_grad(true);
+  }
+  task.inputs.resize(inputs_.size());
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (table[i].requires_grad()) task.inputs[i] = table[i];
+  }
+  table.resize(slots_.size());
+
+  std::vector<at::Tensor> inputs;
+  for (const Step& step : steps_) {
+    inputs.clear();
+    for (const std::size_t slot : step.inputs) inputs.push_back(table[slot]);
+    const at::AutoGradMode recorded(context.training && step.recorded);
+    std::vector<at::Tensor> outputs = forward_op(graph_, *step.op, inputs, step.params, context);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      table[step.outputs[i]] = std::move(outputs[i]);
+    }
+    inputs.clear();
+    for (const std::size_t slot : step.last_uses) table[slot].reset();
+  }
+  for (const std::size_t slot : output_slots_) task.outputs.push_back(table[slot]);
+  for (const std::size_t slot : watched_slots_) task.watched.push_back(table[slot]);
+}
+
+void StageRunner::backward(SampleRange samples, const std::vector<at::Tensor>& gradients,
+                           std::int64_t mini_batch_samples) {
+  const Task& task = this->task(samples);
+  std::vector<at::Tensor> roots;
+  std::vector<at::Tensor> seeds;
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    roots.push_back(task.outputs[i]);
+    seeds.push_back(gradients[i]);
+  }
+  for (const StageLoss& loss : losses_) {
+    const at::Tensor& values = task.watched[loss.watched];
+    if (!values.requires_grad()) continue;
+    double seed = loss.loss.weight;
+    switch (loss.loss.normaliser) {
+      case Normaliser::kMeanOverSamples:
+        seed /= static_cast<double>(mini_batch_samples);
+        break;
+      case Normaliser::kSum:
+        break;
+    }
+    roots.push_back(values);
+    seeds.push_back(at::full(values.sizes(), seed, values.options().requires_grad(false)));
+  }
+  if (!roots.empty()) torch::autograd::backward(roots, seeds);
+}
+
+const StageRunner::Task& StageRunner::task(SampleRange samples) const {
+  const auto at = tasks_.find(samples);
+  GP_CHECK(at != tasks_.end(), "samples [{},{}) have not run forward", samples.lo, samples.hi);
+  return at->second;
+}
+
+const at::Tensor& StageRunner::output(SampleRange samples, TensorId tensor) const {
+  const Task& task = this->task(samples);
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i].tensor == tensor) return task.outputs[i];
+  }
+  GP_CHECK(false, "tensor {} does not leave the stage", tensor.value);
+}
+
+const at::Tensor& StageRunner::watched_value(SampleRange samples, std::size_t i) const {
+  return task(samples).watched[i];
+}
+
+at::Tensor StageRunner::input_gradient(SampleRange samples, TensorId tensor) const {
+  const Task& task = this->task(samples);
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (inputs_[i].tensor == tensor) return task.inputs[i].grad();
+  }
+  GP_CHECK(false, "tensor {} does not enter the stage", tensor.value);
+}
+
+void StageRunner::free(SampleRange samples) {
+  const auto erased = tasks_.erase(samples);
+  GP_CHECK(erased == 1, "samples [{},{}) have no value to be freed", samples.lo, samples.hi);
+}
+
+}  // namespace graphpipe

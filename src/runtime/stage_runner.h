@@ -1,0 +1,105 @@
+// Runs one stage's operators over micro-batches: forward under autograd, backward from
+// the gradients of what left the stage and from the losses within it. It knows nothing of
+// ranks, messages and data sets; rank_trainer.cc brings the inputs and takes the outputs.
+
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "graph/graph.h"
+#include "plan/plan.h"
+#include "runtime/operators.h"
+#include "schedule/schedule.h"
+
+namespace graphpipe {
+
+// A tensor that the stage reads and does not make.
+struct StageInput {
+  TensorId tensor;
+  EdgeId edge;            // the edge that brings it; none: an input of the graph
+  bool gradient = false;  // its gradient goes back over the edge
+};
+
+// A tensor that leaves the stage.
+struct StageOutput {
+  TensorId tensor;
+  std::vector<EdgeId> gradient_edges;  // those that bring a gradient of it, ascending
+};
+
+class StageRunner {
+ public:
+  // params: [parameter of the graph]; those of the stage's operators are defined. What the
+  // references name must outlive the runner.
+  StageRunner(const Graph& graph, const Plan& plan, StageId stage,
+              const std::vector<at::Tensor>& params);
+
+  const std::vector<StageInput>& inputs() const { return inputs_; }
+  const std::vector<StageOutput>& outputs() const { return outputs_; }
+
+  // The stage's losses and metrics, ascending.
+  const std::vector<TensorId>& watched() const { return watched_; }
+
+  // values: as inputs(), each (samples, ...), fresh tensors. Keeps what the backward and
+  // the sends need until free().
+  void forward(SampleRange samples, std::vector<at::Tensor> values, const OpContext& context);
+
+  // gradients: as outputs(); undefined where none came. Losses of the stage add their seeds:
+  // for a mean over samples weight / mini_batch_samples each, for a sum weight. Gradients of
+  // parameters are added to their .grad.
+  void backward(SampleRange samples, const std::vector<at::Tensor>& gradients,
+                std::int64_t mini_batch_samples);
+
+  // Of a forward that is not freed. input_gradient is undefined where no gradient reached it.
+  const at::Tensor& output(SampleRange samples, TensorId tensor) const;
+  const at::Tensor& watched_value(SampleRange samples, std::size_t i) const;
+  at::Tensor input_gradient(SampleRange samples, TensorId tensor) const;
+
+  // GP_CHECKs that the value is there.
+  void free(SampleRange samples);
+  bool holds_values() const { return !tasks_.empty(); }
+
+ private:
+  // What is kept of a forward, beside what autograd keeps.
+  struct Task {
+    std::vector<at::Tensor> inputs;   // as inputs_; undefined where no gradient is wanted
+    std::vector<at::Tensor> outputs;  // as outputs_
+    std::vector<at::Tensor> watched;  // as watched_
+  };
+  // An operator with its tensors as slots of a forward's table.
+  struct Step {
+    const Operator* op = nullptr;
+    std::vector<std::size_t> inputs;
+    std::vector<std::size_t> outputs;
+    std::vector<std::size_t> last_uses;  // slots that nothing reads from here on
+    std::vector<at::Tensor> params;
+    bool recorded = false;  // a gradient flows into an output
+  };
+  struct StageLoss {
+    std::size_t watched = 0;
+    Loss loss;
+  };
+
+  void find_inputs_and_outputs(const Plan& plan, StageId stage, const std::vector<bool>& needs);
+  void find_watched();
+  void make_steps(const std::vector<OpId>& ops, const std::vector<bool>& needs,
+                  const std::vector<at::Tensor>& params);
+  const Task& task(SampleRange samples) const;
+
+  const Graph& graph_;
+  std::vector<StageInput> inputs_;
+  std::vector<StageOutput> outputs_;
+  std::vector<TensorId> watched_;
+  std::vector<StageLoss> losses_;
+  std::vector<Step> steps_;
+  std::vector<TensorId> slots_;  // tensors of the stage: inputs first, then as they are made
+  std::vector<std::size_t> output_slots_;
+  std::vector<std::size_t> watched_slots_;
+  std::map<SampleRange, Task> tasks_;
+};
+
+}  // namespace graphpipe
