@@ -1,0 +1,136 @@
+// Sizes of the zoo's models against formulas worked out by hand.
+
+#include "models/zoo/zoo.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "graph/graph.h"
+
+namespace graphpipe {
+namespace {
+
+std::int64_t parameter_count(const Graph& graph) {
+  std::int64_t count = 0;
+  for (const Parameter& p : graph.params) count += element_count(p.shape);
+  return count;
+}
+
+std::map<std::string, int> kinds(const Graph& graph) {
+  std::map<std::string, int> counts;
+  for (const Operator& op : graph.ops) ++counts[std::string(op_kind_name(op.kind))];
+  return counts;
+}
+
+// "x float32 (256, 1024)", in the order of the graph
+std::vector<std::string> inputs(const Graph& graph) {
+  std::vector<std::string> lines;
+  for (const TensorId t : graph.inputs) {
+    const Tensor& tensor = graph.tensor(t);
+    lines.push_back(fmt::format("{} {} ({})", tensor.name, dtype_name(tensor.dtype),
+                                fmt::join(tensor.shape, ", ")));
+    EXPECT_TRUE(tensor.batched) << tensor.name;
+  }
+  return lines;
+}
+
+// An encoder layer of width C and feed-forward width F: attention's four matrices and
+// biases, two norms, two linear layers.
+std::int64_t layer_parameters(std::int64_t C, std::int64_t F) {
+  return (4 * C * C + 4 * C) + 2 * (2 * C) + (C * F + F) + (F * C + C);
+}
+
+TEST(Mmt, HasThePapersSize) {
+  const Graph graph = load_model("mmt");
+  EXPECT_EQ(parameter_count(graph), 4 * 8 * layer_parameters(1024, 4096) + (4 * 1024 * 16 + 16));
+  const std::map<std::string, int> expected{{"add", 64},  {"attention", 32}, {"concat", 1},
+                                            {"gelu", 32}, {"linear", 65},    {"layer_norm", 64},
+                                            {"mean", 1},  {"mse_loss", 1}};
+  EXPECT_EQ(kinds(graph), expected);
+  EXPECT_EQ(inputs(graph), std::vector<std::string>(
+                               {"modality0 float32 (256, 1024)", "modality1 float32 (256, 1024)",
+                                "modality2 float32 (256, 1024)", "modality3 float32 (256, 1024)",
+                                "target float32 (16)"}));
+}
+
+TEST(Mmt, ShrinksAndWidens) {
+  const Graph graph = load_model(
+      "mmt:branches=3,layers=2,sequence=8,hidden=12,heads=3,ffn=20,outputs=5,dropout=100");
+  EXPECT_EQ(parameter_count(graph), 3 * 2 * layer_parameters(12, 20) + (3 * 12 * 5 + 5));
+  EXPECT_EQ(kinds(graph)["dropout"], 3 * 2 * 2);
+  const auto dropout = std::find_if(graph.ops.begin(), graph.ops.end(),
+                                    [](const Operator& op) { return op.kind == OpKind::kDropout; });
+  EXPECT_EQ(dropout->number("rate"), 0.1);
+}
+
+TEST(Mmt, OneBranchNeedsNoConcat) { EXPECT_EQ(kinds(load_model("mmt:branches=1"))["concat"], 0); }
+
+TEST(Transformer, HasTheLayersOfMmtInOneChain) {
+  const Graph graph = load_model("transformer");
+  EXPECT_EQ(parameter_count(graph), 32 * layer_parameters(1024, 4096) + (1024 * 16 + 16));
+  EXPECT_EQ(kinds(graph)["attention"], 32);
+  EXPECT_EQ(kinds(graph)["concat"], 0);
+  EXPECT_EQ(inputs(graph),
+            std::vector<std::string>({"sequence float32 (256, 1024)", "target float32 (16)"}));
+}
+
+TEST(TwoBranch, HasFourBlocksABranch) {
+  const Graph graph = load_model("two-branch");
+  const std::int64_t C = 1024, F = 4096;
+  EXPECT_EQ(parameter_count(graph), 2 * 4 * ((4 * C * C + 4 * C) + (C * F + F) + (F * C + C)));
+  const std::map<std::string, int> expected{
+      {"attention", 8}, {"concat", 1}, {"linear", 16}, {"mean", 1}, {"mse_loss", 1}};
+  EXPECT_EQ(kinds(graph), expected);
+}
+
+TEST(Movielens, ReadsTheFieldsOfTheDataSet) {
+  std::vector<std::string> found = inputs(load_model("movielens"));
+  std::sort(found.begin(), found.end());
+  EXPECT_EQ(found,
+            std::vector<std::string>({"film int64 ()", "genres int64 (10)", "rating float32 ()",
+                                      "time float32 (4)", "title int64 (32)", "user int64 ()",
+                                      "year float32 (1)"}));
+}
+
+TEST(Movielens, ATowerThatIsOffReadsNothing) {
+  const auto names = [](const std::string& off) {
+    std::vector<std::string> list;
+    const Graph graph = load_model("movielens:" + off + "=0");
+    for (const TensorId t : graph.inputs) list.push_back(graph.tensor(t).name);
+    std::sort(list.begin(), list.end());
+    return list;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names("use_user"), Names({"film", "genres", "rating", "time", "title", "year"}));
+  EXPECT_EQ(names("use_film"), Names({"genres", "rating", "time", "title", "user", "year"}));
+  EXPECT_EQ(names("use_title"), Names({"film", "genres", "rating", "time", "user", "year"}));
+  EXPECT_EQ(names("use_genre"), Names({"film", "rating", "title", "user"}));
+}
+
+TEST(Movielens, ReportsTheRootOfTheMeanSquaredError) {
+  const Graph graph = load_model("movielens");
+  ASSERT_EQ(graph.losses.size(), 1U);
+  ASSERT_EQ(graph.metrics.size(), 1U);
+  EXPECT_EQ(graph.metrics[0].name, "rmse");
+  EXPECT_EQ(graph.metrics[0].kind, "root_mean");
+  EXPECT_EQ(graph.metrics[0].tensor, graph.losses[0].tensor);
+}
+
+TEST(Digits, ReadsTheFieldsOfTheDataSet) {
+  EXPECT_EQ(inputs(load_model("digits")),
+            std::vector<std::string>({"quadrant0 float32 (16)", "quadrant1 float32 (16)",
+                                      "quadrant2 float32 (16)", "quadrant3 float32 (16)",
+                                      "label int64 ()"}));
+}
+
+TEST(Digits, HasABranchAQuadrant) {
+  const Graph graph = load_model("digits:hidden=8");
+  EXPECT_EQ(parameter_count(graph),
+            4 * ((16 * 8 + 8) + (8 * 8 + 8)) + (32 * 8 + 8) + (8 * 10 + 10));
+}
+
+}  // namespace
+}  // namespace graphpipe
