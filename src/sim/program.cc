@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "plan/stage_memory.h"
+#include "sim/task_costs.h"
 
 namespace graphpipe {
 
@@ -60,26 +61,16 @@ StepKind step_kind(ActionKind kind) {
   return StepKind::kInstant;
 }
 
-Phase phase_of(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::kBackward:
-      return Phase::kBackward;
-    case ActionKind::kBackwardInput:
-      return Phase::kBackwardInput;
-    case ActionKind::kBackwardWeight:
-      return Phase::kBackwardWeight;
-    case ActionKind::kRecompute:
-      return Phase::kRecompute;
-    default:
-      return Phase::kForward;
-  }
-}
-
 class Compiler {
  public:
   Compiler(const Schedule& schedule, const Plan& plan, const Graph& graph, const Cluster& cluster,
            const CostModel& costs)
-      : schedule_(schedule), plan_(plan), graph_(graph), cluster_(cluster), costs_(costs) {}
+      : schedule_(schedule),
+        plan_(plan),
+        graph_(graph),
+        cluster_(cluster),
+        costs_(costs),
+        task_costs_(schedule, plan, graph, cluster, costs) {}
 
   Programs compile() {
     find_channels();
@@ -93,15 +84,6 @@ class Compiler {
   }
 
  private:
-  // Of a stage's task over so many samples on a device of this type.
-  struct TaskCost {
-    ActionKind kind;
-    std::int64_t samples;
-    int device_type;
-    double seconds;
-    std::int64_t workspace_bytes;
-  };
-
   template <typename Use>
   void for_each_action(Use use) const {
     for (std::size_t r = 0; r < schedule_.ranks.size(); ++r) {
@@ -132,7 +114,7 @@ class Compiler {
   }
 
   double seconds_of(RankId rank, const Action& action) {
-    if (step_kind(action.kind) == StepKind::kCompute) return task_cost(rank, action).seconds;
+    if (step_kind(action.kind) == StepKind::kCompute) return task_costs_.of(rank, action).seconds;
     if (action.kind != ActionKind::kStartSend) return 0;
     const Link& link = link_of(channel_key(action, rank));
     return std::max(0.0, costs_.transfer_s(action.bytes, link) - latency_s(link));
@@ -155,41 +137,6 @@ class Compiler {
     }
     for (const Bucket& bucket : schedule_.buckets) longest = std::max(longest, reduce_s(bucket));
     return longest;
-  }
-
-  const TaskCost& task_cost(RankId rank, const Action& action) {
-    const int type = cluster_.device_type[device(rank).index()];
-    task_costs_.resize(plan_.stages.size());
-    std::vector<TaskCost>& known = task_costs_[action.stage.index()];
-    for (const TaskCost& cost : known) {
-      if (cost.kind == action.kind && cost.samples == action.samples.size() &&
-          cost.device_type == type) {
-        return cost;
-      }
-    }
-    known.push_back(compute_cost(action, type));
-    return known.back();
-  }
-
-  TaskCost compute_cost(const Action& action, int type) const {
-    const std::vector<OpId>& ops = plan_.stage(action.stage).ops;
-    const std::int64_t samples = action.samples.size();
-    const DeviceType& device_type = cluster_.types[static_cast<std::size_t>(type)];
-    TaskCost cost{action.kind, samples, type, 0, 0};
-    if (samples == 0) return cost;
-    const StageCost whole = stage_cost(costs_, graph_, ops, samples, device_type);
-    cost.workspace_bytes = whole.workspace_bytes;
-    if (action.kind == ActionKind::kForward) {
-      cost.seconds = whole.forward_s;
-    } else if (action.kind == ActionKind::kBackward) {
-      cost.seconds = whole.backward_s;
-    } else {
-      for (const OpId op : ops) {
-        cost.seconds +=
-            costs_.op_cost(graph_, op, samples, 1, device_type, phase_of(action.kind)).seconds;
-      }
-    }
-    return cost;
   }
 
   void add_channel(const ChannelKey& key) {
@@ -239,14 +186,27 @@ class Compiler {
   void add_rank(RankId rank) {
     const RankProgram& program = schedule_.ranks[rank.index()];
     Program compiled;
+    compiled.static_bytes = static_bytes(rank);
     const std::vector<Action>* sections[] = {&program.prologue, &program.period, &program.epilogue};
     for (int i = 0; i < 3; ++i) {
       compiled.sections[i].reserve(sections[i]->size());
       for (const Action& action : *sections[i]) {
-        compiled.sections[i].push_back(step_of(rank, action));
+        Step step = step_of(rank, action);
+        set_memory(rank, action, step);
+        compiled.sections[i].push_back(step);
       }
     }
     out_.ranks.push_back(std::move(compiled));
+  }
+
+  std::int64_t static_bytes(RankId rank) const {
+    std::int64_t bytes = 0;
+    for (const Stage& stage : plan_.stages) {
+      if (std::ranges::find(stage.devices, device(rank)) == stage.devices.end()) continue;
+      const StageMemory part = stage_static_memory(graph_, stage.ops, plan_.optimizer);
+      bytes += schedule_.training ? part.total() : part.weights_bytes;
+    }
+    return bytes;
   }
 
   Step step_of(RankId rank, const Action& action) {
@@ -258,6 +218,46 @@ class Compiler {
       step.target = holder_of(action.bucket, rank);
     }
     return step;
+  }
+
+  // What schedule/verify.h says that memory counts. A task's forward messages stand right
+  // before it.
+  void set_memory(RankId rank, const Action& action, Step& step) {
+    switch (action.kind) {
+      case ActionKind::kForward:
+        step.held_bytes = task_costs_.of(rank, action).saved_bytes - waited_bytes_;
+        step.task_bytes = task_costs_.of(rank, action).workspace_bytes + waited_bytes_;
+        waited_bytes_ = 0;
+        break;
+      case ActionKind::kBackward:
+      case ActionKind::kBackwardInput:
+      case ActionKind::kBackwardWeight:
+      case ActionKind::kRecompute:
+        step.task_bytes = task_costs_.of(rank, action).workspace_bytes;
+        break;
+      case ActionKind::kWaitReceive:
+        if (action.direction == Direction::kForward) waited_bytes_ += action.bytes;
+        break;
+      case ActionKind::kPostReceive:
+      case ActionKind::kStartSend:
+        step.held_bytes = action.bytes;
+        break;
+      case ActionKind::kWaitSend:
+        step.held_bytes = -action.bytes;
+        break;
+      case ActionKind::kFree:
+        if (!action.edge.valid()) step.held_bytes = -task_costs_.of(rank, action).saved_bytes;
+        if (action.edge.valid() && action.direction == Direction::kBackward) {
+          step.held_bytes = -action.bytes;
+        }
+        break;
+      case ActionKind::kStartReduce:
+      case ActionKind::kWaitReduce:
+      case ActionKind::kStep:
+      case ActionKind::kMakeVersion:
+      case ActionKind::kDropVersion:
+        break;
+    }
   }
 
   // Ranks of a node that are more than its cores share them.
@@ -284,7 +284,8 @@ class Compiler {
   Programs out_;
   std::map<ChannelKey, int> channel_index_;
   std::map<std::tuple<int, int, bool>, int> port_index_;
-  std::vector<std::vector<TaskCost>> task_costs_;  // [stage]
+  TaskCosts task_costs_;
+  std::int64_t waited_bytes_ = 0;  // of messages for the forward to come
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/counter_random.h"
 #include "base/text.h"
 #include "cost/linear_costs.h"
 #include "graph/builder.h"
@@ -115,6 +116,41 @@ inline Pipeline make_pipeline(const PipelineSpec& spec) {
   pipeline.plan.edges = data_edges(pipeline.graph, pipeline.plan.stages);
   if (spec.chain_order != 0) add_chain_order(pipeline.plan);
   return pipeline;
+}
+
+// Everything at once, drawn by seed: shape, sizes, widths, counts, times, links, cores.
+inline Pipeline random_pipeline(std::uint64_t seed) {
+  const CounterRandom random(seed);
+  std::uint64_t draw = 0;
+  const auto below = [&](std::uint64_t n) { return random.below(draw++, n); };
+  PipelineSpec spec;
+  const std::size_t stages = 2 + below(4);
+  for (std::size_t s = 0; s < stages; ++s) {
+    for (std::size_t from = 0; from < s; ++from) {
+      if (from + 1 == s ? below(4) != 0 : below(4) == 0) {
+        spec.edges += fmt::format("{}{}>{}", spec.edges.empty() ? "" : " ", from, s);
+      }
+    }
+    spec.sizes.push_back(std::int64_t{1} << below(3));
+    spec.widths.push_back(spec.sizes.back() > 1 ? 1 + static_cast<int>(below(2)) : 1);
+    spec.forward_s.push_back(0.25 * static_cast<double>(1 + below(4)));
+    spec.in_flight.push_back(1);
+  }
+  spec.replication = below(2) == 0 ? Replication::kSplit : Replication::kRoundRobin;
+  spec.samples = static_cast<std::int64_t>(120 + below(40));
+  Pipeline p = make_pipeline(spec);
+  // All alike: a stage whose successor holds more than itself waits for ever.
+  const std::vector<std::int64_t> least = least_in_flight(p.plan);
+  const auto factor = static_cast<std::int64_t>(1 + below(2));
+  for (std::size_t s = 0; s < stages; ++s) {
+    p.plan.stages[s].in_flight_samples = least[s] * factor;
+  }
+  const double latencies_s[] = {0, 0.1, 0.5};
+  const double bandwidths[] = {kFreeBandwidth, 4000, 500};
+  p.cluster.levels[0].link = {bandwidths[below(3)], latencies_s[below(3)]};
+  if (below(2) == 0) p.cluster.cores_per_node = 2;
+  validate(p.plan, p.graph, p.cluster, fmt::format("seed {}", seed));
+  return p;
 }
 
 }  // namespace graphpipe
