@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "cluster/presets.h"
+#include "graph/builder.h"
 #include "job/fault.h"
 #include "job/test_folder.h"
 
@@ -111,6 +113,29 @@ TEST(JobFile, RefusesAProfileOfNothing) {
   job.folder = folder.path();
   EXPECT_EQ(refusal(job, R"("samples": [])", R"("samples": [])"),
             "job.json: /profile/samples: J3: expected at least one sample count, found none");
+}
+
+TEST(JobInputsFiles, ReadBackWhatARankRuns) {
+  GraphBuilder builder("one linear");
+  const TensorId y = builder.linear("fc", builder.input("x", {4}), 2);
+  builder.loss(builder.mse_loss("loss", y, builder.input("target", {2})));
+  const Graph graph = std::move(builder).build();
+  Plan plan;
+  plan.graph_hash = graph_hash(graph);
+  plan.mini_batch = 8;
+  plan.stages.resize(1);
+  plan.stages[0].ops = {OpId(0), OpId(1)};
+  plan.stages[0].devices = {DeviceId(0)};
+  plan.stages[0].micro_batch = 2;
+  plan.stages[0].in_flight_samples = 2;
+  const TestFolder folder;
+  write_job_inputs(folder.path(), {plan, graph, preset_cluster("summit:1")});
+  const JobInputs inputs = read_job_inputs(folder.path());
+  EXPECT_EQ(plan_hash(inputs.plan), plan_hash(plan));
+  EXPECT_EQ(graph_hash(inputs.graph), graph_hash(graph));
+  EXPECT_EQ(inputs.cluster.name, "summit:1");
+  EXPECT_EQ(worker_count({.kind = "train"}, inputs.plan), 1);
+  EXPECT_EQ(worker_count({.kind = "profile", .profile_load = 3}, {}), 3);
 }
 
 WorkerFault full_fault() {

@@ -1,0 +1,147 @@
+#include "runtime/profiler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/error.h"
+#include "graph/builder.h"
+#include "runtime/counting_allocator.h"
+
+namespace graphpipe {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kFloat = 4;
+
+OpId op_named(const Graph& graph, const std::string& name) {
+  for (std::size_t i = 0; i < graph.op_count(); ++i) {
+    if (graph.ops[i].name == name) return OpId(i);
+  }
+  GP_CHECK(false, "no operator {}", name);
+}
+
+// Two equal linears, so that there is one signature for both.
+Graph small_model() {
+  GraphBuilder g("small");
+  const TensorId ids = g.input("ids", DType::kInt64, {});
+  const TensorId h = g.embedding("table", ids, 100, 16);
+  const TensorId a = g.relu("relu", g.linear("fc0", h, 16));
+  const TensorId b = g.dropout("drop", g.linear("fc1", a, 16), 0.5);
+  const TensorId logits = g.linear("out", g.softmax("soft", b), 5);
+  const TensorId label = g.input("label", DType::kInt64, {});
+  g.loss(g.cross_entropy("loss", logits, label));
+  g.metric("accuracy", "mean", g.correct("correct", logits, label));
+  return std::move(g).build();
+}
+
+ProfilePoint measure(const Graph& graph, const std::string& op, std::int64_t samples) {
+  install_counting_allocator();
+  return measure_op(graph, op_named(graph, op), samples, 1, 0.0);
+}
+
+TEST(MeasureOp, ALinearSavesNothingBesideItsInput) {
+  const ProfilePoint point = measure(small_model(), "fc0", 8);
+  EXPECT_EQ(point.samples, 8);
+  EXPECT_GT(point.forward_s, 0);
+  EXPECT_GT(point.backward_s, 0);
+  EXPECT_EQ(point.saved_bytes, 0);
+  // The backward makes the gradients of the input, the weight and the bias.
+  EXPECT_GE(point.workspace_bytes, (8 * 16 + 16 * 16 + 16) * kFloat);
+}
+
+TEST(MeasureOp, DropoutSavesItsMask) {
+  EXPECT_EQ(measure(small_model(), "drop", 8).saved_bytes, 8 * 16 * kFloat);
+}
+
+TEST(MeasureOp, AnOperatorWithoutAGradientHasNoBackward) {
+  const ProfilePoint point = measure(small_model(), "correct", 8);
+  EXPECT_GT(point.forward_s, 0);
+  EXPECT_EQ(point.backward_s, 0);
+  EXPECT_EQ(point.saved_bytes, 0);
+}
+
+TEST(MeasureOp, KeepsWholeNumbersWithinTheirRange) {
+  // With ids or labels out of range the library throws.
+  const Graph graph = small_model();
+  EXPECT_NO_THROW(measure(graph, "table", 64));
+  EXPECT_NO_THROW(measure(graph, "loss", 64));
+}
+
+TEST(FitTransferLine, FindsTheLineThatTimesLieOn) {
+  std::vector<TransferTime> times;
+  for (const double bytes : {256.0, 4096.0, 65536.0, 1e6}) {
+    times.push_back({bytes, 1e-4 + bytes / 2e9});
+  }
+  const TransferLine line = fit_transfer_line(times);
+  EXPECT_NEAR(line.latency_s, 1e-4, 1e-12);
+  EXPECT_NEAR(line.bytes_per_s, 2e9, 1);
+}
+
+TEST(FitTransferLine, KnowsNoBandwidthWhereTimesDoNotGrow) {
+  const TransferLine line = fit_transfer_line({{256, 1e-4}, {4096, 1e-4}});
+  EXPECT_NEAR(line.latency_s, 1e-4, 1e-12);
+  EXPECT_EQ(line.bytes_per_s, 0);
+}
+
+TEST(FitTransferLine, HasNoNegativeLatency) {
+  const TransferLine line = fit_transfer_line({{1000, 1e-6}, {2000, 1e-5}});
+  EXPECT_EQ(line.latency_s, 0);
+  EXPECT_GT(line.bytes_per_s, 0);
+}
+
+TEST(MeasureProfile, GivesEveryRankTheSameProfileOfEverySignature) {
+  install_counting_allocator();
+  const Graph graph = small_model();
+  const ProfileOptions options{.model = "small", .samples = {1, 4}, .repeats = 1, .least_s = 0};
+  auto transports = connect_threads(2, 20);
+  std::vector<Profile> profiles(2);
+  std::vector<std::thread> ranks;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank] {
+      profiles[rank] = measure_profile(graph, options, *transports[rank], [](const auto&) {});
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+
+  const Profile& profile = profiles[0];
+  validate(profile, "measured");
+  EXPECT_EQ(profile.graph_hash, graph_hash(graph));
+  EXPECT_EQ(profile.load, 2);
+  EXPECT_THAT(profile.device, HasSubstr("cpu: "));
+  EXPECT_THAT(profile.library, HasSubstr("libtorch"));
+  EXPECT_GT(profile.transfer_latency_s, 0);
+  EXPECT_GT(profile.action_overhead_s, 0);
+  EXPECT_EQ(profile.entries.size(), graph.op_count() - 1);  // two linears are alike
+  for (std::size_t i = 0; i < graph.op_count(); ++i) {
+    const auto entry = profile.entries.find(op_signature(graph, OpId(i)));
+    ASSERT_NE(entry, profile.entries.end()) << graph.ops[i].name;
+    ASSERT_EQ(entry->second.points.size(), 2) << entry->second.failure;
+    EXPECT_EQ(entry->second.points[0].samples, 1);
+    EXPECT_EQ(entry->second.points[1].samples, 4);
+    const auto other = profiles[1].entries.find(entry->first);
+    ASSERT_NE(other, profiles[1].entries.end());
+    EXPECT_EQ(other->second.points[1].forward_s, entry->second.points[1].forward_s);
+  }
+}
+
+TEST(MeasureProfile, RecordsWhatFailsAndGoesOn) {
+  install_counting_allocator();
+  const Graph graph = small_model();
+  // More bytes than there are addresses.
+  const ProfileOptions options{
+      .model = "small", .samples = {std::int64_t{1} << 60}, .repeats = 1, .least_s = 0};
+  auto transports = connect_threads(1, 20);
+  const Profile profile = measure_profile(graph, options, *transports[0], [](const auto&) {});
+  EXPECT_EQ(profile.entries.size(), graph.op_count() - 1);
+  for (const auto& [signature, entry] : profile.entries) {
+    EXPECT_TRUE(entry.points.empty()) << signature;
+    EXPECT_THAT(entry.failure, HasSubstr("1152921504606846976 samples: ")) << signature;
+  }
+  validate(profile, "measured");
+}
+
+}  // namespace
+}  // namespace graphpipe
