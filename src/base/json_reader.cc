@@ -1,19 +1,12 @@
 #include "base/json_reader.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <limits>
 #include <set>
-#include <sstream>
-#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -112,8 +105,6 @@ std::string library_message(const std::string& what) {
   const std::size_t bracket = what.find("] ");
   return bracket == std::string::npos ? what : what.substr(bracket + 2);
 }
-
-std::string system_reason() { return std::strerror(errno); }
 
 }  // namespace
 
@@ -230,43 +221,6 @@ Json parse_json(std::string_view text, const std::string& file) {
   } catch (const Json::exception& error) {
     throw InputError(place(text, consumed == 0 ? 0 : consumed - 1, file),
                      "not valid JSON: " + library_message(error.what()));
-  }
-}
-
-std::string read_file(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    throw InputError(path, "cannot read: it is a folder, and a file is expected");
-  }
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw InputError(path, "cannot read: " + system_reason());
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (in.bad()) throw InputError(path, "cannot read: " + system_reason());
-  return std::move(text).str();
-}
-
-void write_file(const std::string& path, std::string_view text) {
-  namespace fs = std::filesystem;
-  // A pipe or a terminal is written to, not replaced.
-  std::error_code ignored;
-  const bool replace = !fs::exists(path, ignored) || fs::is_regular_file(path, ignored);
-  const std::string target = replace ? fmt::format("{}.tmp{}", path, getpid()) : path;
-  errno = 0;
-  std::ofstream out(target, std::ios::binary);
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
-  out.close();
-  if (!out) {
-    const std::string reason = system_reason();
-    if (replace) fs::remove(target, ignored);
-    throw InputError(path, "cannot write: " + reason);
-  }
-  if (!replace) return;
-  std::error_code error;
-  fs::rename(target, path, error);
-  if (error) {
-    fs::remove(target, ignored);
-    throw InputError(path, "cannot write: " + error.message());
   }
 }
 
