@@ -200,8 +200,10 @@ std::int64_t extra_saved_bytes(const Graph& graph, const Operator& op, std::int6
     case OpKind::kDropout:
       return outputs_bytes(graph, op, samples);
     case OpKind::kEmbeddingBag: {
+      // The ids without padding, the bag of each, and three numbers a bag.
       const Tensor& ids = graph.tensor(op.inputs.front());
-      return 2 * tensor_bytes(ids, samples);
+      return 2 * tensor_bytes(ids, samples) +
+             3 * dtype_bytes(ids.dtype) * units_of(graph, op, samples);
     }
     case OpKind::kMseLoss:
     case OpKind::kCrossEntropy:

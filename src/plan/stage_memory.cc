@@ -4,6 +4,7 @@
 #include "plan/stage_memory.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -31,9 +32,19 @@ std::int64_t samples_per_task(const Stage& stage) {
   return takes_turns(stage) ? stage.micro_batch : divide_up(stage.micro_batch, device_count(stage));
 }
 
-// Tasks in flight on one replica, at most.
-std::int64_t tasks_in_flight(const Stage& stage, std::int64_t mini_batch) {
-  return divide_up(std::min(stage.in_flight_samples, mini_batch), samples_at_once(stage));
+bool has_backward(const Graph& graph, const std::vector<bool>& needs, const Stage& stage) {
+  return std::ranges::any_of(stage.ops, [&](OpId op) {
+    return std::ranges::any_of(graph.op(op).outputs,
+                               [&](TensorId output) { return needs[output.index()]; });
+  });
+}
+
+// Tasks in flight on one replica of a stage with a backward, at most.
+std::int64_t tasks_in_flight(const Plan& plan, const Stage& stage) {
+  const bool all_first = plan.schedule == ScheduleKind::kGpipe;
+  const std::int64_t samples =
+      all_first ? plan.mini_batch : std::min(stage.in_flight_samples, plan.mini_batch);
+  return divide_up(samples, samples_at_once(stage));
 }
 
 // [stage]: most samples that stages hold at once along a path from `from` to it, both ends
@@ -50,33 +61,117 @@ std::vector<std::int64_t> samples_along_paths(const Plan& plan, StageId from) {
   return along;
 }
 
-// Bytes, at most, of messages over the edge that carry what one replica of `stage` (an end
-// of the edge) computes of `span` samples in a row, cut by the tasks of both ends.
-std::int64_t span_bytes(const Plan& plan, const Graph& graph, const std::vector<bool>& needs,
-                        const StageEdge& edge, const Stage& stage, std::int64_t span,
-                        bool backward) {
-  const Stage& other = plan.stage(&plan.stage(edge.from) == &stage ? edge.to : edge.from);
-  const std::int64_t tasks = divide_up(span, samples_at_once(stage)) + 1;  // the span may
-                                                                           // start within one
-  const std::int64_t samples = tasks * samples_per_task(stage);
-  const std::int64_t messages =
-      tasks * (divide_up(samples_per_task(stage), samples_per_task(other)) + 1);
-  const std::int64_t empty = message_bytes(graph, needs, edge, 0, backward);
-  const std::int64_t padding = kTensorPaddingBytes * static_cast<std::int64_t>(edge.tensors.size());
-  return message_bytes(graph, needs, edge, samples, backward) + messages * (empty + padding);
-}
+// One end of an edge, and what it holds of the edge's messages. The verifier's count, from
+// above: a channel (edge, direction, pair of ranks) holds messages that end at most a window
+// beyond the last that arrived or left, and in any case two.
+class EdgeBuffers {
+ public:
+  EdgeBuffers(const Plan& plan, const Graph& graph, const std::vector<bool>& needs,
+              const StageEdge& edge, const Stage& own, const Stage& other)
+      : graph_(graph),
+        needs_(needs),
+        edge_(edge),
+        own_(own),
+        other_(other),
+        mini_batch_(plan.mini_batch),
+        window_(channel_window_samples(plan, edge)) {}
 
-std::int64_t buffers_bytes(const Plan& plan, const Graph& graph, StageId id) {
-  const Stage& stage = plan.stage(id);
-  const std::vector<bool> needs = needs_gradient(graph);
-  std::int64_t bytes = 0;
-  for (const StageEdge& edge : plan.edges) {
-    if (edge.from != id && edge.to != id) continue;
-    const std::int64_t window = channel_window_samples(plan, edge);
-    bytes += span_bytes(plan, graph, needs, edge, stage, window, false);
-    if (edge.gradient) bytes += span_bytes(plan, graph, needs, edge, stage, window, true);
+  // Messages of one task of this end.
+  std::int64_t task_bytes(bool backward) const { return tasks_bytes(1, 0, backward); }
+
+  // Receives that are posted ahead, at the end of a task.
+  std::int64_t posted_bytes(bool backward) const {
+    return tasks_bytes(divide_up(window_, samples_at_once(own_)), two_in_any_case(), backward);
   }
-  return bytes;
+
+  // Sends that are on the way. A channel is looked at again when its next message starts, so
+  // those that are served in turn hold older ones too.
+  std::int64_t sent_bytes(bool backward) const {
+    const std::int64_t span = window_ + (device_count(other_) > 1 ? period() : 0);
+    const std::int64_t tasks = divide_up(span, samples_at_once(own_)) + (is_cut() ? 1 : 0);
+    return tasks_bytes(tasks, two_in_any_case(), backward);
+  }
+
+ private:
+  // Whether a task's samples here go to several tasks there, in several messages.
+  bool is_cut() const {
+    const bool one_there = device_count(other_) == 1 && other_.micro_batch % own_.micro_batch == 0;
+    const bool alike = own_.micro_batch == other_.micro_batch &&
+                       own_.devices.size() == other_.devices.size() && !takes_turns(own_) &&
+                       !takes_turns(other_);
+    return !one_there && !alike;
+  }
+
+  std::int64_t messages_per_task() const {
+    if (!is_cut()) return 1;
+    const std::int64_t samples = samples_per_task(own_);
+    return std::min(samples, divide_up(samples, samples_per_task(other_)) +
+                                 divide_up(samples, other_.micro_batch) + 1);
+  }
+
+  // Every so many samples a channel that has messages at all has one.
+  std::int64_t period() const {
+    const std::int64_t own = samples_at_once(own_);
+    return device_count(other_) == 1 ? own : std::lcm(own, samples_at_once(other_));
+  }
+
+  // Samples in messages that stand outside the window since each channel may hold two: of
+  // channels with rare messages, and of those that only a short last micro-batch needs.
+  std::int64_t two_in_any_case() const {
+    const std::int64_t channels = device_count(other_);
+    const std::int64_t message = std::min(samples_per_task(own_), samples_per_task(other_));
+    std::int64_t samples = 2 * period() > window_ ? 2 * channels * message : 0;
+    const bool short_last =
+        mini_batch_ % own_.micro_batch != 0 || mini_batch_ % other_.micro_batch != 0;
+    if (channels > 1 && short_last) {
+      const std::int64_t last = std::max(own_.micro_batch, other_.micro_batch);
+      samples += (divide_up(last, own_.micro_batch) + 1) * samples_per_task(own_);
+    }
+    return samples;
+  }
+
+  // Messages of so many tasks of this end, and of more samples in messages as small as can be.
+  std::int64_t tasks_bytes(std::int64_t tasks, std::int64_t more_samples, bool backward) const {
+    const std::int64_t whole =
+        message_bytes(graph_, needs_, edge_, samples_per_task(own_), backward);
+    if (!is_cut() && more_samples == 0) return tasks * whole;
+    const std::int64_t samples = tasks * samples_per_task(own_) + more_samples;
+    const std::int64_t messages = tasks * messages_per_task() + more_samples;
+    const std::int64_t empty = message_bytes(graph_, needs_, edge_, 0, backward);
+    const std::int64_t padding =
+        kTensorPaddingBytes * static_cast<std::int64_t>(edge_.tensors.size());
+    return message_bytes(graph_, needs_, edge_, samples, backward) + messages * (empty + padding);
+  }
+
+  const Graph& graph_;
+  const std::vector<bool>& needs_;
+  const StageEdge& edge_;
+  const Stage& own_;
+  const Stage& other_;
+  std::int64_t mini_batch_;
+  std::int64_t window_;
+};
+
+// What a task has received counts beside what is posted: before a forward the messages that
+// become its saved inputs, before a backward the gradients. Never both at once.
+std::int64_t buffers_bytes(const Plan& plan, const Graph& graph, const std::vector<bool>& needs,
+                           StageId id) {
+  const Stage& own = plan.stage(id);
+  std::int64_t bytes = 0;
+  std::int64_t before_forward = 0;
+  std::int64_t before_backward = 0;
+  for (const StageEdge& edge : plan.edges) {
+    if (edge.to == id) {
+      const EdgeBuffers in(plan, graph, needs, edge, own, plan.stage(edge.from));
+      bytes += in.posted_bytes(false) + (edge.gradient ? in.sent_bytes(true) : 0);
+      before_forward += in.task_bytes(false);
+    } else if (edge.from == id) {
+      const EdgeBuffers out(plan, graph, needs, edge, own, plan.stage(edge.to));
+      bytes += out.sent_bytes(false) + (edge.gradient ? out.posted_bytes(true) : 0);
+      before_backward += edge.gradient ? out.task_bytes(true) : 0;
+    }
+  }
+  return bytes + std::max(before_forward, before_backward);
 }
 
 }  // namespace
@@ -144,11 +239,12 @@ std::int64_t channel_window_samples(const Plan& plan, const StageEdge& edge) {
 StageMemory stage_memory(const Plan& plan, const Graph& graph, const CostModel& costs,
                          const DeviceType& device, StageId id) {
   const Stage& stage = plan.stage(id);
+  const std::vector<bool> needs = needs_gradient(graph);
   const std::int64_t samples = samples_per_task(stage);
+  const std::int64_t tasks = has_backward(graph, needs, stage) ? tasks_in_flight(plan, stage) : 1;
   StageMemory memory = stage_static_memory(graph, stage.ops, plan.optimizer);
-  memory.saved_bytes = tasks_in_flight(stage, plan.mini_batch) *
-                       stage_saved_bytes(costs, graph, stage.ops, samples, device);
-  memory.buffers_bytes = buffers_bytes(plan, graph, id);
+  memory.saved_bytes = tasks * stage_saved_bytes(costs, graph, stage.ops, samples, device);
+  memory.buffers_bytes = buffers_bytes(plan, graph, needs, id);
   memory.workspace_bytes = stage_cost(costs, graph, stage.ops, samples, device).workspace_bytes;
   return memory;
 }

@@ -1,0 +1,183 @@
+#include "plan/stage_memory.h"
+
+#include <gtest/gtest.h>
+
+#include "cluster/presets.h"
+#include "cost/analytic.h"
+#include "plan/test_plans.h"
+
+namespace graphpipe {
+namespace {
+
+const Graph& graph() {
+  static const Graph kGraph = two_branch_graph();
+  return kGraph;
+}
+
+DeviceType v100() { return preset_cluster("summit:1").types[0]; }
+
+StageEdge edge_with(const std::vector<std::string>& tensors) {
+  return {StageId(0), StageId(1), EdgeKind::kData, tensors_named(graph(), tensors), true};
+}
+
+// Stages of a chain; only sizes matter.
+Plan sizes_plan(const std::vector<std::pair<std::int64_t, std::int64_t>>& sizes,
+                std::int64_t mini_batch = 1024) {
+  Plan plan;
+  plan.mini_batch = mini_batch;
+  for (std::size_t s = 0; s < sizes.size(); ++s) {
+    Stage stage;
+    stage.devices = {DeviceId(s)};
+    stage.micro_batch = sizes[s].first;
+    stage.in_flight_samples = sizes[s].second;
+    plan.stages.push_back(stage);
+    if (s > 0) plan.edges.push_back({StageId(s - 1), StageId(s), EdgeKind::kData, {}, true});
+  }
+  return plan;
+}
+
+std::int64_t window(const Plan& plan, int from, int to) {
+  return channel_window_samples(plan, {StageId(from), StageId(to), EdgeKind::kData, {}, true});
+}
+
+TEST(StageParams, ATiedParameterCountsOnce) {
+  GraphBuilder g("tied");
+  const TensorId x = g.input("x", {4});
+  const ParamId weight = g.param("w", {4, 4}, {InitKind::kUniform, 0.5});
+  const std::vector<TensorId> a = g.add_op("a", OpKind::kLinear, {x}, {weight}, {});
+  g.add_op("b", OpKind::kLinear, a, {weight}, {});
+  const Graph tied = std::move(g).build();
+  EXPECT_EQ(stage_params(tied, {OpId(0), OpId(1)}), std::vector<ParamId>{weight});
+  EXPECT_EQ(stage_static_memory(tied, {OpId(0), OpId(1)}, OptimizerKind::kSgd).weights_bytes,
+            4 * 4 * 4);
+}
+
+TEST(StageStaticMemory, CountsBytesAParameterByOptimizer) {
+  const std::vector<OpId> ops = ops_named(graph(), {"a"});
+  const std::int64_t params = 6 * 4 + 4;  // weight and bias, float32
+  EXPECT_EQ(stage_static_memory(graph(), ops, OptimizerKind::kSgd).total(), 8 * params);
+  EXPECT_EQ(stage_static_memory(graph(), ops, OptimizerKind::kSgdMomentum).total(), 12 * params);
+  EXPECT_EQ(stage_static_memory(graph(), ops, OptimizerKind::kAdam).total(), 16 * params);
+}
+
+TEST(StageStaticMemory, AParameterThatIsNotTrainedHasNoGradient) {
+  GraphBuilder g("frozen");
+  const TensorId x = g.input("x", {4});
+  const ParamId weight = g.param("w", {4, 4}, {InitKind::kUniform, 0.5}, false);
+  g.add_op("a", OpKind::kLinear, {x}, {weight}, {});
+  const Graph frozen = std::move(g).build();
+  const StageMemory memory = stage_static_memory(frozen, {OpId(0)}, OptimizerKind::kAdam);
+  EXPECT_EQ(memory.weights_bytes, 64);
+  EXPECT_EQ(memory.gradients_bytes, 0);
+  EXPECT_EQ(memory.optimizer_bytes, 0);
+}
+
+TEST(MessageBytes, TensorsArePaddedAndIdsAndHeaderAdded) {
+  // a: 4 float32 a sample. 3 samples are 48 bytes, padded to 64.
+  EXPECT_EQ(message_bytes(graph(), edge_with({"a"}), 3, false), 128 + 3 * 8 + 64);
+  EXPECT_EQ(message_bytes(graph(), edge_with({"a"}), 5, false), 128 + 5 * 8 + 128);
+  EXPECT_EQ(message_bytes(graph(), edge_with({"a", "b"}), 3, false), 128 + 3 * 8 + 2 * 64);
+}
+
+TEST(MessageBytes, AnOrderEdgeCarriesHeaderAndIds) {
+  const StageEdge edge{StageId(0), StageId(1), EdgeKind::kOrder, {}, true};
+  EXPECT_EQ(message_bytes(graph(), edge, 3, false), 128 + 3 * 8);
+  EXPECT_EQ(message_bytes(graph(), edge, 3, true), 128 + 3 * 8);
+}
+
+TEST(MessageBytes, OnlyTensorsWithAGradientGoBack) {
+  // score: what the metric computes; no loss depends on it.
+  const StageEdge edge = edge_with({"a", "score"});
+  EXPECT_EQ(message_bytes(graph(), edge, 3, false), 128 + 3 * 8 + 2 * 64);
+  EXPECT_EQ(message_bytes(graph(), edge, 3, true), 128 + 3 * 8 + 64);
+  const std::vector<bool> needs = needs_gradient(graph());
+  EXPECT_EQ(message_bytes(graph(), needs, edge, 3, true), 128 + 3 * 8 + 64);
+}
+
+TEST(ChannelWindow, IsTwoMessagesBetweenNeighbours) {
+  const Plan plan = sizes_plan({{4, 8}, {4, 4}});
+  EXPECT_EQ(window(plan, 0, 1), 8);
+}
+
+TEST(ChannelWindow, ASkipHoldsWhatTheProducerMayRunAhead) {
+  // In flight 4, 3, 2, 1 micro-batches of 2: the first may be 3 ahead of the last, and a task.
+  Plan plan = sizes_plan({{2, 8}, {2, 6}, {2, 4}, {2, 2}});
+  EXPECT_EQ(window(plan, 0, 3), 8);
+  plan.stages[0].in_flight_samples = 20;
+  EXPECT_EQ(window(plan, 0, 3), 20);
+}
+
+TEST(ChannelWindow, WhereAllIsInFlightASkipHoldsTheHops) {
+  Plan plan = sizes_plan({{2, 64}, {2, 64}, {2, 64}, {2, 64}}, 64);
+  plan.schedule = ScheduleKind::kGpipe;
+  EXPECT_EQ(window(plan, 0, 1), 4);
+  EXPECT_EQ(window(plan, 0, 3), 8);
+  // A large task on the way can only start when all its samples have left the first stage.
+  plan.stages[1].micro_batch = 16;
+  EXPECT_EQ(window(plan, 0, 3), 2 + 16 + 2 + 2);
+}
+
+TEST(ChannelWindow, IsWholeMessagesOfTheConsumerAndAtMostTheMiniBatch) {
+  EXPECT_EQ(window(sizes_plan({{2, 10}, {4, 4}}), 0, 1), 8);
+  EXPECT_EQ(window(sizes_plan({{3, 9}, {4, 4}}), 0, 1), 8);
+  EXPECT_EQ(window(sizes_plan({{3, 12}, {4, 4}}), 0, 1), 12);
+  EXPECT_EQ(window(sizes_plan({{4, 64}, {4, 4}}, 10), 0, 1), 12);
+}
+
+TEST(ChannelWindow, CountsTheRoundOfAStageThatTakesTurns) {
+  Plan plan = sizes_plan({{1, 9}, {1, 6}});
+  plan.stages[1].devices = {DeviceId(1), DeviceId(2), DeviceId(3)};
+  plan.stages[1].replication = Replication::kRoundRobin;
+  EXPECT_EQ(window(plan, 0, 1), 6);
+}
+
+TEST(StageMemory, AddsUpThePartsOfAMiddleStage) {
+  Plan plan = chain_plan(graph(), {{"a"}, {"b", "c", "join"}, {"head", "loss", "score"}});
+  for (Stage& stage : plan.stages) stage.in_flight_samples = 4;
+  const AnalyticCosts costs;
+  const StageMemory memory = stage_memory(plan, graph(), costs, v100(), StageId(1));
+  EXPECT_EQ(memory.weights_bytes + memory.gradients_bytes + memory.optimizer_bytes, 0);
+  // Two tasks of 2 samples, each with a, b, c and join of 16 bytes a sample.
+  EXPECT_EQ(memory.saved_bytes, 2 * 2 * 4 * 16);
+  // Each way and on each side 2 messages of 2 samples; one more before a task.
+  EXPECT_EQ(memory.buffers_bytes, (4 * 2 + 1) * (128 + 2 * 8 + 64));
+  EXPECT_EQ(memory.workspace_bytes,
+            stage_cost(costs, graph(), plan.stages[1].ops, 2, v100()).workspace_bytes);
+  EXPECT_EQ(memory.total(), memory.saved_bytes + memory.buffers_bytes + memory.workspace_bytes);
+}
+
+TEST(StageMemory, ASplitReplicaHoldsItsShare) {
+  Plan plan = chain_plan(graph(), {{"a", "b", "c", "join", "head", "loss", "score"}});
+  const AnalyticCosts costs;
+  plan.stages[0].in_flight_samples = 8;
+  const auto saved = [&] {
+    return stage_memory(plan, graph(), costs, v100(), StageId(0)).saved_bytes;
+  };
+  const std::int64_t alone = saved();
+  plan.stages[0].devices = {DeviceId(0), DeviceId(1)};
+  EXPECT_EQ(2 * saved(), alone);
+  plan.stages[0].replication = Replication::kRoundRobin;
+  EXPECT_EQ(2 * saved(), alone);
+  plan.stages[0].in_flight_samples = 2;  // one of the two holds it
+  EXPECT_EQ(4 * saved(), alone);
+}
+
+TEST(StageMemory, GpipeHoldsTheWholeMiniBatch) {
+  Plan plan = chain_plan(graph(), {{"a", "b", "c", "join", "head", "loss", "score"}});
+  const AnalyticCosts costs;
+  const std::int64_t all = stage_memory(plan, graph(), costs, v100(), StageId(0)).saved_bytes;
+  plan.stages[0].in_flight_samples = 2;
+  EXPECT_EQ(4 * stage_memory(plan, graph(), costs, v100(), StageId(0)).saved_bytes, all);
+  plan.schedule = ScheduleKind::kGpipe;
+  EXPECT_EQ(stage_memory(plan, graph(), costs, v100(), StageId(0)).saved_bytes, all);
+}
+
+TEST(StageMemory, AStageWithoutABackwardKeepsNothing) {
+  const Plan plan = chain_plan(graph(), {{"a", "b", "c", "join", "head", "loss"}, {"score"}});
+  const AnalyticCosts costs;
+  // One task: logits of 3 float32, a label of 8 bytes and the score of 4, 2 samples.
+  EXPECT_EQ(stage_memory(plan, graph(), costs, v100(), StageId(1)).saved_bytes, 2 * (12 + 8 + 4));
+}
+
+}  // namespace
+}  // namespace graphpipe
