@@ -45,12 +45,13 @@ struct ReplicaWork {
   StageId stage = {};
   int replica = 0;
   bool backward = false;
-  std::int64_t first = 0;     // micro-batch of task 0
-  std::int64_t stride = 1;    // from a task's micro-batch to the next's
-  std::int64_t tasks = 0;     // n
-  std::int64_t warm_up = 0;   // W
-  std::int64_t in_a_row = 1;  // k
-  std::int64_t rounds = 0;    // of whole micro-batches
+  std::int64_t first = 0;        // micro-batch of task 0
+  std::int64_t stride = 1;       // from a task's micro-batch to the next's
+  std::int64_t tasks = 0;        // n
+  std::int64_t warm_up = 0;      // W
+  std::int64_t in_a_row = 1;     // k
+  std::int64_t whole_tasks = 0;  // those of whole micro-batches
+  std::int64_t rounds = 0;       // of whole micro-batches
   std::int64_t round_samples = 1;
 };
 
@@ -68,10 +69,17 @@ ReplicaWork replica_work(const Plan& plan, Placement placed, bool backward, std:
   }
   const std::int64_t count = micro_batch_count(stage, samples);
   work.tasks = own_tasks(work, count);
-  if (work.tasks > 0 && replica_samples(stage, work.replica, count - 1, samples).empty() &&
-      stage.replication == Replication::kSplit) {
-    --work.tasks;  // no share of the short last micro-batch
+  // A split replica may have no share of the short last micro-batch, or (4 samples in
+  // shares of 2 on three devices) of any other.
+  const auto has_share = [&](std::int64_t i) {
+    return stage.replication == Replication::kRoundRobin ||
+           !replica_samples(stage, work.replica, i, samples).empty();
+  };
+  if (!has_share(0)) {
+    work.first = count - 1;
+    work.tasks = 1;
   }
+  if (!has_share(count - 1)) --work.tasks;
   if (backward) {
     const bool all_first =
         plan.schedule == ScheduleKind::kGpipe || stage.in_flight_samples >= samples;
@@ -81,8 +89,8 @@ ReplicaWork replica_work(const Plan& plan, Placement placed, bool backward, std:
     work.in_a_row =
         std::clamp<std::int64_t>(stage.kfkb, 1, std::max<std::int64_t>(1, work.warm_up));
   }
-  const std::int64_t whole = std::min(own_tasks(work, samples / stage.micro_batch), work.tasks);
-  work.rounds = std::max<std::int64_t>(0, whole - work.warm_up) / work.in_a_row;
+  work.whole_tasks = std::min(own_tasks(work, samples / stage.micro_batch), work.tasks);
+  work.rounds = std::max<std::int64_t>(0, work.whole_tasks - work.warm_up) / work.in_a_row;
   work.round_samples = work.in_a_row * stage.micro_batch * work.stride;
   return work;
 }
@@ -157,7 +165,8 @@ Schedule build(const Plan& plan, const std::vector<bool>& backward, std::int64_t
   const std::int64_t period = common_period(works, samples);
   std::int64_t repeats = period == 0 ? 0 : samples / period;
   for (const ReplicaWork& work : works) {
-    if (period > 0) repeats = std::min(repeats, work.rounds / (period / work.round_samples));
+    if (period == 0 || work.whole_tasks == 0) continue;
+    repeats = std::min(repeats, work.rounds / (period / work.round_samples));
   }
   if (repeats >= 2) {
     schedule.repeats = repeats;
@@ -171,7 +180,7 @@ Schedule build(const Plan& plan, const std::vector<bool>& backward, std::int64_t
       builder.rest(program.prologue);
       continue;
     }
-    const std::int64_t rounds = period / works[r].round_samples;
+    const std::int64_t rounds = works[r].whole_tasks == 0 ? 0 : period / works[r].round_samples;
     builder.rounds(rounds, program.period);
     builder.skip_rounds(rounds * (repeats - 1));
     builder.rest(program.epilogue);

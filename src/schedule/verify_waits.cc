@@ -140,9 +140,11 @@ class Execution {
   void compare_state() {
     std::vector<std::int64_t> state;
     const std::int64_t repetition = cursors_[lead_].repetition();
-    for (const ActionCursor& at : cursors_) {
-      if (!at.in_period()) return;
-      state.push_back(at.repetition() - repetition);
+    for (std::size_t r = 0; r < cursors_.size(); ++r) {
+      const ActionCursor& at = cursors_[r];
+      const bool idle = context_.schedule.ranks[r].period.empty();
+      if (!idle && !at.in_period()) return;
+      state.push_back(idle ? at.position() : at.repetition() - repetition);
       state.push_back(static_cast<std::int64_t>(at.index()));
     }
     for (const auto& [key, c] : channels_) {
