@@ -37,6 +37,11 @@ class Dataset {
 // Maps the folder's files. Throws InputError("FOLDER/manifest.json: /fields/2", ...).
 std::unique_ptr<Dataset> open_dataset(const std::string& folder);
 
+// Writes a folder that open_dataset() opens (making it where it is not there), the
+// manifest last. Throws InputError(PATH, ...) where a file cannot be written. Requires:
+// the fields' names will do as names of files.
+void write_dataset(const Dataset& dataset, const std::string& folder);
+
 // Random samples that fit the graph's inputs: floats normal, integers below what their
 // consumers allow (table entries, classes), by seed.
 std::unique_ptr<Dataset> synthetic_dataset(const Graph& graph, std::int64_t samples,

@@ -1,0 +1,30 @@
+#include "data/dataset.h"
+
+#include <numeric>
+
+#include "base/counter_random.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace graphpipe {
+
+std::int64_t Field::bytes_per_sample() const { return dtype_bytes(dtype) * element_count(shape); }
+
+const Field* Dataset::field(const std::string& name) const {
+  for (const Field& field : fields()) {
+    if (field.name == name) return &field;
+  }
+  return nullptr;
+}
+
+Split split_dataset(std::int64_t samples, std::uint64_t seed) {
+  GP_CHECK(samples >= 10, "{} samples; a split needs at least 10", samples);
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(samples));
+  std::iota(ids.begin(), ids.end(), std::int64_t{0});
+  shuffle_by_key(ids, combine_hash(seed, hash_bytes("split")));
+  const auto test = ids.end() - samples / 10;
+  const auto validation = test - samples / 10;
+  return {{ids.begin(), validation}, {validation, test}, {test, ids.end()}};
+}
+
+}  // namespace graphpipe
