@@ -153,7 +153,7 @@ LowerBound iteration_lower_bound(const Graph& graph, const Cluster& cluster, con
   }
   LowerBound bound{work_s, "work over devices"};
   if (slowest_s > bound.seconds) bound = {slowest_s, "slowest operator"};
-  if (path_s > bound.seconds) bound = {path_s, "critical path"};
+  if (path_s >= bound.seconds) bound = {path_s, "critical path"};
   bound.seconds *= kRounding;
   return bound;
 }
