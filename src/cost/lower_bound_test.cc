@@ -63,14 +63,14 @@ TEST(LowerBound, MeetsTheIterationOfAnEqualChain) {
   const Graph graph = chain(4);
   const LinearCosts costs = unit_costs(graph, {"op0", "op1", "op2", "op3"});
   const LowerBound found = bound(graph, costs, "summit:4", 8, {1}, 1);
-  EXPECT_NEAR(found.seconds, 3 * (8 + 4 - 1), 1e-9);
+  EXPECT_NEAR(found.seconds, 3 * (8 + 4 - 1), 1e-5);
   EXPECT_EQ(found.why, "slowest operator");
 }
 
 TEST(LowerBound, MeetsTheIterationOfThreeParallelStagesAndAFourth) {
   const Graph graph = fan_in();
   const LinearCosts costs = unit_costs(graph, {"a", "b", "c", "top"});
-  EXPECT_NEAR(bound(graph, costs, "summit:4", 8, {1}, 1).seconds, 27, 1e-9);
+  EXPECT_NEAR(bound(graph, costs, "summit:4", 8, {1}, 1).seconds, 27, 1e-5);
 }
 
 TEST(LowerBound, WorkOverDevicesWhereOperatorsAreMany) {
@@ -79,7 +79,7 @@ TEST(LowerBound, WorkOverDevicesWhereOperatorsAreMany) {
   for (int i = 0; i < 16; ++i) names.push_back("op" + std::to_string(i));
   const LinearCosts costs = unit_costs(graph, names);
   const LowerBound found = bound(graph, costs, "summit:2", 64, {1}, 2);
-  EXPECT_NEAR(found.seconds, 3.0 * 16 * 64 / 2, 1e-6);
+  EXPECT_NEAR(found.seconds, 3.0 * 16 * 64 / 2, 1e-5);
   EXPECT_EQ(found.why, "work over devices");
 }
 
@@ -87,26 +87,26 @@ TEST(LowerBound, TheCriticalPathWhereSamplesAreFew) {
   const Graph graph = chain(4);
   const LinearCosts costs = unit_costs(graph, {"op0", "op1", "op2", "op3"});
   const LowerBound found = bound(graph, costs, "summit:8", 1, {1}, 4);
-  EXPECT_NEAR(found.seconds, 12, 1e-9);
+  EXPECT_NEAR(found.seconds, 12, 1e-5);
   EXPECT_EQ(found.why, "critical path");
 }
 
 TEST(LowerBound, AWiderStageSharesTheSlowestOperator) {
   const Graph graph = chain(1);
   const LinearCosts costs = unit_costs(graph, {"op0"});
-  EXPECT_NEAR(bound(graph, costs, "summit:8", 64, {8}, 1).seconds, 3 * 64, 1e-9);
-  EXPECT_NEAR(bound(graph, costs, "summit:8", 64, {8}, 4).seconds, 3 * 64 / 4.0, 1e-9);
+  EXPECT_NEAR(bound(graph, costs, "summit:8", 64, {8}, 1).seconds, 3 * 64, 1e-5);
+  EXPECT_NEAR(bound(graph, costs, "summit:8", 64, {8}, 4).seconds, 3 * 64 / 4.0, 1e-5);
   // No more devices than there are.
-  EXPECT_NEAR(bound(graph, costs, "summit:2", 64, {8}, 4).seconds, 3 * 64 / 2.0, 1e-9);
+  EXPECT_NEAR(bound(graph, costs, "summit:2", 64, {8}, 4).seconds, 3 * 64 / 2.0, 1e-5);
 }
 
 TEST(LowerBound, TakesTheSizeAtWhichASampleCostsLeast) {
   const Graph graph = chain(1);
   const FixedCosts costs("fixed", {{1, 2, 0}, {0, 0, 0}});
   // A task costs 3 whatever its size, so B = 64 takes 64 / b of them.
-  EXPECT_NEAR(bound(graph, costs, "summit:1", 64, {4, 16}, 1).seconds, 3 * 64 / 16.0, 1e-9);
+  EXPECT_NEAR(bound(graph, costs, "summit:1", 64, {4, 16}, 1).seconds, 3 * 64 / 16.0, 1e-5);
   // Shares of a split micro-batch are smaller; the whole one stays possible.
-  EXPECT_NEAR(bound(graph, costs, "summit:4", 64, {16}, 4).seconds, 3 * 4 / 4.0, 1e-9);
+  EXPECT_NEAR(bound(graph, costs, "summit:4", 64, {16}, 4).seconds, 3 * 4 / 4.0, 1e-5);
 }
 
 TEST(LowerBound, RanksThatShareCoresComputeNoMoreThanTheCoresDo) {
@@ -114,9 +114,9 @@ TEST(LowerBound, RanksThatShareCoresComputeNoMoreThanTheCoresDo) {
   std::vector<std::string> names;
   for (int i = 0; i < 8; ++i) names.push_back("op" + std::to_string(i));
   const LinearCosts costs = unit_costs(graph, names);
-  EXPECT_NEAR(bound(graph, costs, "local:4,cores=2", 64, {1}, 1).seconds, 3.0 * 8 * 64 / 2, 1e-6);
+  EXPECT_NEAR(bound(graph, costs, "local:4,cores=2", 64, {1}, 1).seconds, 3.0 * 8 * 64 / 2, 1e-5);
   EXPECT_NEAR(bound(graph, costs, "local:4,cores=16", 64, {1}, 1).seconds,
-              std::max(3.0 * 8 * 64 / 4, 3.0 * 64 + 7 * 3), 1e-6);
+              std::max(3.0 * 8 * 64 / 4, 3.0 * 64 + 7 * 3), 1e-5);
 }
 
 TEST(LowerBound, OperatorsWithoutAGradientCountTheirForwardAlone) {
@@ -127,7 +127,7 @@ TEST(LowerBound, OperatorsWithoutAGradientCountTheirForwardAlone) {
   g.correct("score", logits, label);
   const Graph graph = std::move(g).build();
   const LinearCosts costs = unit_costs(graph, {"score"});
-  EXPECT_NEAR(bound(graph, costs, "summit:1", 8, {8}, 1).seconds, 8, 1e-9);
+  EXPECT_NEAR(bound(graph, costs, "summit:1", 8, {8}, 1).seconds, 8, 1e-5);
 }
 
 TEST(LowerBound, TakesTheFastestOfDeviceTypes) {
@@ -150,7 +150,7 @@ TEST(LowerBound, TakesTheFastestOfDeviceTypes) {
   cluster.types[1].peak_flops_per_s = 4;
   cluster.types[2].peak_flops_per_s = 100;  // no device is of this type
   cluster.device_type = {0, 1};
-  EXPECT_NEAR(iteration_lower_bound(graph, cluster, costs, 8, {8}, 1).seconds, 3 * 8 / 4.0, 1e-9);
+  EXPECT_NEAR(iteration_lower_bound(graph, cluster, costs, 8, {8}, 1).seconds, 3 * 8 / 4.0, 1e-5);
 }
 
 }  // namespace
