@@ -20,9 +20,11 @@ struct LaunchResult {
 using LineSink = std::function<void(const std::string&)>;
 using RankLineSink = std::function<void(int rank, const std::string&)>;
 
-// Runs `count` processes `worker --job FOLDER --rank R` with OMP_NUM_THREADS=1, gives each
+// Runs `count` processes `worker --job FOLDER --rank R` with one thread each, gives each
 // line that rank 0 writes to standard output to `on_line`, and returns when all have
 // ended. What ranks write to standard error goes to `on_error_line` where it is given.
+// Workers see OMP_NUM_THREADS and OPENBLAS_NUM_THREADS as 1, and OPENBLAS_CORETYPE by what
+// the processor can do, unless it is set.
 //
 // When one exits non-zero or before its work is done, dies by a signal or is stopped, the
 // others have a moment to end by themselves, are told to (SIGTERM), and are killed 2

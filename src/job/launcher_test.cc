@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <map>
 
 #include "base/error.h"
@@ -75,6 +76,16 @@ printf 'no end of line'
   EXPECT_THAT(error_lines_[2],
               UnorderedElementsAre("out of 2", "job --job --rank threads 1 1", "no end of line"));
   expect_nothing_left();
+}
+
+TEST_F(Launcher, LeavesTheMatrixKernelsToTheUserWhoNamesThem) {
+  mark_done(0);
+  setenv("OPENBLAS_CORETYPE", "Nehalem", 1);
+  setenv("OMP_NUM_THREADS", "7", 1);  // this one is ours
+  launch("echo $OPENBLAS_CORETYPE $OMP_NUM_THREADS", 1);
+  unsetenv("OPENBLAS_CORETYPE");
+  setenv("OMP_NUM_THREADS", "1", 1);
+  EXPECT_THAT(lines_, ElementsAre("Nehalem 1"));
 }
 
 TEST_F(Launcher, EndsAllWhenOneExitsWithACode) {

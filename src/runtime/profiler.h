@@ -24,7 +24,7 @@ struct ProfileOptions {
   std::string model;                  // the MODEL argument, for the profile
   std::vector<std::int64_t> samples;  // ascending
   int repeats = 5;                    // of which the median is taken
-  double least_s = 0.002;             // of one measurement, repeated to get there
+  double least_s = 0.001;             // of one measurement, repeated to get there
 };
 
 // Measures every distinct operator signature once per sample count, forward and backward,
