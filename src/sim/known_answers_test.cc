@@ -36,7 +36,8 @@ TEST(KnownAnswers, ThreeParallelStagesAndAJoinHaveDepthTwo) {
 
 TEST(KnownAnswers, ImposedChainOrderCostsItsDepth) {
   EXPECT_DOUBLE_EQ(
-      iteration_s({.edges = kThreeJoin, .in_flight = {4, 3, 2, 1}, .samples = 8, .chain_order = 1}),
+      iteration_s(
+          {.edges = kThreeJoin, .in_flight = {4, 3, 2, 1}, .samples = 8, .chain_order = true}),
       33);
   EXPECT_DOUBLE_EQ(iteration_s({kThreeJoin, {4, 3, 2, 1}, 8}), 27);
   EXPECT_DOUBLE_EQ(iteration_s({kThreeJoin, {2, 2, 2, 1}, 8}), 27);

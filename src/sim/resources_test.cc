@@ -111,12 +111,14 @@ TEST(Resources, ARankReceivesOneMessageAtATime) {
   EXPECT_EQ(sent_forward(run(p)), "0>2 1-2, 1>2 2-3");
 }
 
-TEST(Resources, TheMessageReadyFirstGoesFirst) {
-  // 1 is ready before 0, and both send to 2.
-  Pipeline p = make_pipeline(
-      {.edges = "0>2 1>2", .in_flight = {1, 1, 1}, .samples = 1, .forward_s = {1, 0.5, 1}});
+TEST(Resources, OfTwoThatWaitTheMessageReadyFirstGoesFirst) {
+  // 0 sends first; meanwhile 2 is ready before 1.
+  Pipeline p = make_pipeline({.edges = "0>3 1>3 2>3",
+                              .in_flight = {1, 1, 1, 1},
+                              .samples = 1,
+                              .forward_s = {0.25, 1, 0.5, 1}});
   set_transfer(p, 0, 1);
-  EXPECT_EQ(sent_forward(run(p)), "1>2 0.5-1.5, 0>2 1.5-2.5");
+  EXPECT_EQ(sent_forward(run(p)), "0>3 0.25-1.25, 2>3 1.25-2.25, 1>3 2.25-3.25");
 }
 
 TEST(Resources, DirectionsDoNotDisturbEachOther) {
@@ -159,6 +161,22 @@ TEST(Resources, ASharedPortIsNotNeededInsideTheNode) {
   p.cluster.levels = two_pairs(true).cluster.levels;
   set_transfer(p, 0, 1);
   EXPECT_EQ(sent_forward(run(p)), "0>1 1-2, 2>3 1-2");
+}
+
+TEST(Resources, EveryNodeHasItsOwnSharedPort) {
+  Pipeline p = make_pipeline({"0>2 4>6", {1, 1, 1, 1, 1, 1, 1}, 1});
+  p.cluster.levels = two_pairs(true).cluster.levels;
+  p.cluster.levels[1].group_size = 4;
+  EXPECT_EQ(sent_forward(run(p)), "0>2 1-2, 4>6 1-2");
+}
+
+TEST(Resources, FartherMessagesPassTheNearerSharedPortsToo) {
+  // Two nodes of two to a rack: 0 sends to the other rack, 1 to the other node.
+  Pipeline p = make_pipeline({"1>3 0>4", {1, 1, 1, 1, 1}, 1});
+  p.cluster.levels = two_pairs(true).cluster.levels;
+  p.cluster.levels.push_back(p.cluster.levels[1]);
+  p.cluster.levels[2].shared = false;
+  EXPECT_EQ(sent_forward(run(p)), "0>4 1-2, 1>3 2-3");
 }
 
 class ConstantTransfers : public LinearCosts {

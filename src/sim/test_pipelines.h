@@ -26,7 +26,7 @@ struct PipelineSpec {
   std::vector<double> forward_s = {};    // [stage]: a sample; none: 1
   std::vector<int> widths = {};          // [stage]: devices; none: 1
   Replication replication = Replication::kSplit;
-  int chain_order = 0;  // 1: order edges between consecutive stages
+  bool chain_order = false;  // order edges between consecutive stages
 };
 
 struct Pipeline {
@@ -114,7 +114,7 @@ inline Pipeline make_pipeline(const PipelineSpec& spec) {
   pipeline.plan.graph_hash = graph_hash(pipeline.graph);
   pipeline.plan.mini_batch = spec.samples;
   pipeline.plan.edges = data_edges(pipeline.graph, pipeline.plan.stages);
-  if (spec.chain_order != 0) add_chain_order(pipeline.plan);
+  if (spec.chain_order) add_chain_order(pipeline.plan);
   return pipeline;
 }
 
