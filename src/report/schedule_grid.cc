@@ -5,24 +5,21 @@
 
 #include "base/text.h"
 #include "report/text_report.h"
+#include "schedule/drawing.h"
 
 namespace graphpipe {
 
 namespace {
 
-// A task that is neither the shortest nor rare gets its label and a blank, up to here.
+// What the shortest common task gets: its label and a blank where there is room, at
+// least two characters.
 constexpr int kWidestUnit = 4;
+constexpr int kNarrowestUnit = 2;
 // Tasks this much shorter than long ones may vanish, lest nothing else is seen.
 constexpr double kLargestRatio = 8;
 constexpr std::string_view kCut = " ~ ";
 // What the first part takes of a trace that is cut.
 constexpr double kFirstShare = 0.6;
-
-bool computes(ActionKind kind) {
-  return kind == ActionKind::kForward || kind == ActionKind::kBackward ||
-         kind == ActionKind::kBackwardInput || kind == ActionKind::kBackwardWeight ||
-         kind == ActionKind::kRecompute;
-}
 
 char letter(ActionKind kind) {
   switch (kind) {
@@ -70,10 +67,11 @@ double quantile(const std::vector<double>& sorted, double share) {
   return sorted[static_cast<std::size_t>(std::lround(share * last))];
 }
 
-// Part of the time axis.
+// Part of the time axis, in characters from its start.
 struct Panel {
-  double from_s = 0;
-  int columns = 0;
+  int begin = 0;
+  int end = 0;
+  int size() const { return end - begin; }
 };
 
 class Grid {
@@ -84,70 +82,77 @@ class Grid {
       labels_.push_back(rank_label(r, rank_stages_[r]));
       label_width_ = std::max(label_width_, static_cast<int>(labels_.back().size()) + 2);
     }
-    choose_scale();
+    find_durations();
     choose_panels();
   }
 
   std::string text() {
-    std::string rows;
+    std::string text = axis();
     for (std::size_t r = 0; r < labels_.size(); ++r) {
-      rows += fmt::format("{:<{}}", labels_[r], label_width_);
+      std::string line = fmt::format("{:<{}}", labels_[r], label_width_);
       for (std::size_t p = 0; p < panels_.size(); ++p) {
-        if (p > 0) rows += kCut;
-        rows += row(RankId(r), panels_[p]);
+        if (p > 0) line += kCut;
+        line += row(RankId(r), panels_[p]);
       }
-      rows += "\n";
+      line.erase(line.find_last_not_of(' ') + 1);
+      text += line + "\n";
     }
-    return axis() + rows + legend();
+    return text + legend();
   }
 
  private:
   bool with_stage(RankId rank) const { return rank_stages_[rank.index()].size() > 1; }
 
-  // So many characters a second that the shortest common task shows its label.
-  void choose_scale() {
+  void find_durations() {
     std::vector<double> durations_s;
-    int longest_label = 2;
     for (const TraceEvent& event : trace_.events) {
-      if (!computes(event.action.kind) || event.end_s <= event.start_s) continue;
+      if (!is_compute(event.action.kind) || event.end_s <= event.start_s) continue;
       durations_s.push_back(event.end_s - event.start_s);
       const std::string label = task_label(event.action, with_stage(event.rank));
-      longest_label = std::max(longest_label, static_cast<int>(label.size()));
+      longest_label_ = std::max(longest_label_, static_cast<int>(label.size()));
     }
     if (durations_s.empty()) return;
     std::sort(durations_s.begin(), durations_s.end());
-    const double shortest_s =
-        std::max(quantile(durations_s, 0.1), quantile(durations_s, 0.9) / kLargestRatio);
-    columns_per_s_ = std::min(longest_label + 1, kWidestUnit) / shortest_s;
+    shortest_s_ = std::max(quantile(durations_s, 0.1), quantile(durations_s, 0.9) / kLargestRatio);
   }
 
+  int column(double time_s) const {
+    return static_cast<int>(std::lround(time_s * unit_ / shortest_s_));
+  }
+
+  // The whole trace if it fits in narrow cells, else its beginning and its end. Both begin
+  // and end where a task would, if all were as long as the shortest.
   void choose_panels() {
-    const int room = std::max(width_ - label_width_, 2 + static_cast<int>(kCut.size()));
-    const double needed = trace_.iteration_s * columns_per_s_;
-    if (needed < room + 0.5) {
-      panels_ = {{0, static_cast<int>(std::lround(needed))}};
-      return;
+    if (shortest_s_ <= 0) return;
+    const int room =
+        std::max(width_ - label_width_, 2 * kWidestUnit + static_cast<int>(kCut.size()));
+    const int widest = std::clamp(longest_label_ + 1, kNarrowestUnit, kWidestUnit);
+    for (unit_ = widest; unit_ >= kNarrowestUnit; --unit_) {
+      const int end = column(trace_.iteration_s);
+      if (end <= room) {
+        panels_ = {{0, end}};
+        return;
+      }
+      if (unit_ <= longest_label_) break;
     }
+    unit_ = widest;
+    const int end = column(trace_.iteration_s);
     const int both = room - static_cast<int>(kCut.size());
-    const int first = static_cast<int>(kFirstShare * both);
-    const int second = both - first;
-    panels_ = {{0, first}, {trace_.iteration_s - second / columns_per_s_, second}};
+    const int first = static_cast<int>(kFirstShare * both) / unit_ * unit_;
+    const int second_begin = (end - (both - first) + unit_ - 1) / unit_ * unit_;
+    panels_ = {{0, first}, {second_begin, end}};
   }
 
-  int column(const Panel& panel, double time_s) const {
-    const double column = std::round((time_s - panel.from_s) * columns_per_s_);
-    return static_cast<int>(std::clamp(column, 0.0, static_cast<double>(panel.columns)));
-  }
-
-  std::string row(RankId rank, const Panel& panel) const {
-    std::string cells(static_cast<std::size_t>(panel.columns), '.');
+  std::string row(RankId rank, const Panel& panel) {
+    std::string cells(static_cast<std::size_t>(panel.size()), '.');
     for (const TraceEvent& event : trace_.events) {
-      if (event.rank != rank || !computes(event.action.kind)) continue;
-      const int begin = column(panel, event.start_s);
-      const int end = column(panel, event.end_s);
-      if (begin == end) continue;
+      if (event.rank != rank || !is_compute(event.action.kind)) continue;
+      const int begin = std::max(column(event.start_s), panel.begin);
+      const int end = std::min(column(event.end_s), panel.end);
+      if (event.end_s > event.start_s && column(event.start_s) == column(event.end_s)) ++too_short_;
+      if (begin >= end) continue;
       const auto room = static_cast<std::size_t>(end - begin);
-      cells.replace(static_cast<std::size_t>(begin), room, cell(event, room));
+      cells.replace(static_cast<std::size_t>(begin - panel.begin), room, cell(event, room));
     }
     return cells;
   }
@@ -163,30 +168,35 @@ class Grid {
     return text;
   }
 
-  // Times at the ends of the panels.
+  // Times at the ends of the panels, the later one where there is room for both.
   std::string axis() const {
     std::string line(static_cast<std::size_t>(label_width_), ' ');
     for (std::size_t p = 0; p < panels_.size(); ++p) {
-      const Panel& panel = panels_[p];
       if (p > 0) line += std::string(kCut.size(), ' ');
-      const std::string from = p == 0 ? "0 s" : seconds_text(panel.from_s);
-      const double to_s = p + 1 == panels_.size() ? trace_.iteration_s
-                                                  : panel.from_s + panel.columns / columns_per_s_;
-      const std::string to = seconds_text(to_s);
-      const int between = panel.columns - static_cast<int>(from.size());
-      line += from + (between > static_cast<int>(to.size())
-                          ? fmt::format("{:>{}}", to, between)
-                          : std::string(static_cast<std::size_t>(std::max(between, 0)), ' '));
+      const std::string from = p == 0 ? "0 s" : time_text(panels_[p].begin);
+      const std::string to =
+          p + 1 == panels_.size() ? seconds_text(trace_.iteration_s) : time_text(panels_[p].end);
+      const int between = panels_[p].size() - static_cast<int>(from.size());
+      line += between > static_cast<int>(to.size())
+                  ? fmt::format("{}{:>{}}", from, to, between)
+                  : fmt::format("{:<{}}", from, panels_[p].size());
     }
+    line.erase(line.find_last_not_of(' ') + 1);
     return line + "\n";
   }
 
+  std::string time_text(int column) const { return seconds_text(column * shortest_s_ / unit_); }
+
   std::string legend() const {
-    if (columns_per_s_ <= 0) return "";
+    if (panels_.empty()) return "";
     std::string text = fmt::format(
         "F3 is the forward of micro-batch 3, B3 its backward, a dot idle; a character is {}\n",
-        seconds_text(1 / columns_per_s_));
+        time_text(1));
     if (panels_.size() > 1) text += "~ stands for the time between that is not shown\n";
+    if (too_short_ > 0) {
+      text += fmt::format("{} too short to be drawn\n",
+                          too_short_ == 1 ? "1 task is" : fmt::format("{} tasks are", too_short_));
+    }
     return text;
   }
 
@@ -195,7 +205,10 @@ class Grid {
   int width_;
   std::vector<std::string> labels_;
   int label_width_ = 0;
-  double columns_per_s_ = 0;
+  int longest_label_ = 2;
+  double shortest_s_ = 0;   // of common tasks
+  int unit_ = kWidestUnit;  // characters of such a task
+  int too_short_ = 0;
   std::vector<Panel> panels_;
 };
 
