@@ -21,7 +21,7 @@ const std::vector<std::string> kFetched{"digits", "movielens"};
 
 // Of the set "synthetic": as many as train for a while, and no more than are quickly made.
 constexpr std::int64_t kSyntheticSamples = 8192;
-constexpr std::int64_t kSyntheticBytes = std::int64_t{128} << 20;
+constexpr std::int64_t kSyntheticBytes = std::int64_t{64} << 20;
 
 std::string type_text(DType dtype, const std::vector<std::int64_t>& shape) {
   return fmt::format("{} ({})", dtype_name(dtype), fmt::join(shape, ", "));

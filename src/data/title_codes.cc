@@ -17,8 +17,10 @@ constexpr std::string_view kLatin1 =
     "aaaaaaaceeeeiiiidnooooo*ouuuuyts"
     "aaaaaaaceeeeiiiidnooooo/ouuuuyty";
 
-// Takes one code point off the front of non-empty UTF-8 text; a byte that begins none
-// counts as one.
+constexpr char32_t kReplacement = 0xFFFD;
+
+// Takes one code point off the front of non-empty UTF-8 text; what is cut short counts as
+// one.
 char32_t take_code_point(std::string_view& text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -30,7 +32,7 @@ char32_t take_code_point(std::string_view& text) {
     ++taken;
   }
   text.remove_prefix(taken);
-  return code;
+  return taken == length ? code : kReplacement;
 }
 
 bool is_combining(char32_t code) { return code >= 0x300 && code < 0x370; }
