@@ -26,6 +26,7 @@ fail() {
 root=${GRAPHPIPE_DATA:-$HOME/.cache/graphpipe/data}
 target=$root/$name
 [ -f "$target/manifest.json" ] && exit 0
+[ ! -e "$target" ] || fail "$target is there without a manifest.json; remove it"
 
 find_graphpipe() {
   if [ -n "${GRAPHPIPE:-}" ]; then
@@ -47,6 +48,7 @@ fi
 
 mkdir -p "$root" || fail "cannot make $root"
 root=$(cd "$root" && pwd)
+target=$root/$name
 case $graphpipe in /*) ;; *) graphpipe=$(pwd)/$graphpipe ;; esac
 # Beside the target, so that the last step is a rename.
 work=$(mktemp -d "$root/.$name.XXXXXX")
