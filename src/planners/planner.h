@@ -15,11 +15,11 @@
 namespace graphpipe {
 
 struct PlanOptions {
-  bool data_parallel = true;   // widths above 1 (--options dp); false: --options none
-  bool recompute = false;      // --options dp,recompute
+  bool data_parallel = true;                // widths above 1 (--options dp); false: --options none
+  bool recompute = false;                   // --options dp,recompute
   std::vector<std::int64_t> micro_batches;  // to try; empty: powers of two up to B
   OptimizerKind optimizer = OptimizerKind::kSgd;
-  std::string text() const;    // "none", "dp", "dp,recompute"
+  std::string text() const;  // "none", "dp", "dp,recompute"
 };
 
 struct Problem {
@@ -28,7 +28,7 @@ struct Problem {
   const CostModel* costs = nullptr;
   std::int64_t mini_batch = 1;
   PlanOptions options;
-  std::string model_argument;    // copied into plans
+  std::string model_argument;  // copied into plans
   std::string cluster_argument;
 };
 
@@ -43,9 +43,9 @@ enum class PlanStatus { kOk, kInfeasible, kGaveUp };
 
 struct PlanResult {
   PlanStatus status = PlanStatus::kInfeasible;
-  std::string reason;             // why not kOk: which stage or operator, how many bytes are
-                                  // missing, what would do
-  std::vector<Plan> candidates;   // valid plans, the planner's own favourite first
+  std::string reason;            // why not kOk: which stage or operator, how many bytes are
+                                 // missing, what would do
+  std::vector<Plan> candidates;  // valid plans, the planner's own favourite first
   std::int64_t work = 0;
 };
 

@@ -1,0 +1,46 @@
+// The costs of every operator at the sample counts that a planner meets, asked once:
+// planners sum them over thousands of candidate stages.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "planners/planner.h"
+
+namespace graphpipe {
+
+// The device that planners reckon with: where types are mixed, the slowest compute and
+// the smallest memory of those in the cluster.
+DeviceType planning_device(const Cluster& cluster);
+
+// Seconds per rank that compute takes when all ranks of a node are busy, beyond what it
+// takes alone. All planners rank by the same.
+double compute_slowdown(const Cluster& cluster);
+
+class CostTable {
+ public:
+  // By OpId. Seconds are those of a device that has its cores to itself.
+  struct Column {
+    std::vector<double> forward_s;
+    std::vector<double> backward_s;
+    std::vector<std::int64_t> saved_bytes;
+    std::vector<std::int64_t> workspace_bytes;  // the larger of forward and backward
+  };
+
+  explicit CostTable(const Problem& problem)
+      : problem_(&problem), device_(planning_device(*problem.cluster)) {}
+
+  // Over `samples` samples on one rank.
+  const Column& at(std::int64_t samples);
+  const Problem& problem() const { return *problem_; }
+  const DeviceType& device() const { return device_; }
+
+ private:
+  const Problem* problem_;
+  DeviceType device_;
+  std::map<std::int64_t, Column> columns_;
+};
+
+}  // namespace graphpipe

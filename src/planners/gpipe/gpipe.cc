@@ -1,0 +1,174 @@
+// Huang et al., "GPipe", NeurIPS 2019, section 2. Symbols as there:
+//   K  stages            L  layers (here: operators in their order)
+//   M  micro-batches     N  samples in a mini-batch (here: B)
+// Departs from the paper: stages are balanced on seconds, not FLOPs, and every K up to the
+// number of devices is proposed. Activations are kept, not recomputed.
+
+#include "planners/gpipe/gpipe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "plan/stage_memory.h"
+#include "planners/stage_tps.h"
+
+namespace graphpipe {
+namespace {
+
+// Seconds of operators [0, i), forward and backward.
+std::vector<double> seconds_before(const CostTable::Column& column) {
+  std::vector<double> before = {0};
+  for (std::size_t i = 0; i < column.forward_s.size(); ++i) {
+    before.push_back(before.back() + column.forward_s[i] + column.backward_s[i]);
+  }
+  return before;
+}
+
+// Ends of at most `stages` runs of at most `most_s` seconds each, the longest first runs
+// that there are; empty: there are none. Each run has an operator.
+std::vector<std::size_t> cut(const std::vector<double>& before, std::size_t stages, double most_s) {
+  std::vector<std::size_t> ends;
+  std::size_t at = 0;
+  const std::size_t count = before.size() - 1;
+  while (at < count) {
+    std::size_t end = at + 1;
+    if (before[end] - before[at] > most_s || ends.size() == stages) return {};
+    while (end < count && before[end + 1] - before[at] <= most_s) ++end;
+    ends.push_back(end);
+    at = end;
+  }
+  return ends;
+}
+
+// The runs whose longest is least. Only sums of runs matter, so halving ends when the
+// bracket holds no more of them that differ beyond rounding.
+std::vector<std::size_t> balanced(const std::vector<double>& before, std::size_t stages) {
+  double low = before.back() / static_cast<double>(stages) * (1 - 1e-9);
+  double high = before.back();
+  std::vector<std::size_t> best = cut(before, stages, high);
+  for (int i = 0; i < 60 && high - low > 1e-9 * high; ++i) {
+    const double middle = (low + high) / 2;
+    std::vector<std::size_t> ends = cut(before, stages, middle);
+    if (ends.empty()) {
+      low = middle;
+    } else {
+      high = middle;
+      best = std::move(ends);
+    }
+  }
+  return best;
+}
+
+class ChainPlanner {
+ public:
+  explicit ChainPlanner(const Problem& problem)
+      : problem_(problem), table_(problem), empty_(empty_plan(problem, "gpipe")) {
+    empty_.schedule = ScheduleKind::kGpipe;
+  }
+
+  PlanResult plan(const Budget& budget) {
+    PlanResult result;
+    for (const std::int64_t b : micro_batch_sizes(problem_)) {
+      if (budget.should_stop && budget.should_stop()) result.status = PlanStatus::kGaveUp;
+      if (result.status == PlanStatus::kGaveUp) break;
+      result.work += propose(b, budget.candidates);
+    }
+    std::ranges::stable_sort(candidates_, {}, &Candidate::floor_s);
+    for (Candidate& candidate : candidates_) result.candidates.push_back(std::move(candidate.plan));
+    if (!result.candidates.empty()) {
+      result.status = PlanStatus::kOk;
+    } else {
+      result.reason =
+          result.status == PlanStatus::kGaveUp ? "stopped before a plan was found" : nearest_miss_;
+    }
+    return result;
+  }
+
+ private:
+  struct Candidate {
+    Plan plan;
+    double floor_s = 0;
+  };
+
+  // Every number of stages at this micro-batch size; the best few are kept.
+  std::int64_t propose(std::int64_t b, std::int64_t wanted) {
+    const std::vector<double> before = seconds_before(table_.at(b));
+    const std::size_t most = std::min(static_cast<std::size_t>(problem_.cluster->device_count()),
+                                      problem_.graph->op_count());
+    std::vector<Candidate> found;
+    std::size_t known = 0;
+    for (std::size_t k = 1; k <= most; ++k) {
+      const std::vector<std::size_t> ends = balanced(before, k);
+      if (ends.size() <= known) continue;  // a longest operator: no more stages help
+      known = ends.size();
+      Plan plan = chain(ends, b);
+      if (!fits(plan)) continue;
+      const double floor_s = iteration_floor_s(table_, plan);
+      found.push_back({std::move(plan), floor_s});
+    }
+    std::ranges::stable_sort(found, {}, &Candidate::floor_s);
+    if (static_cast<std::int64_t>(found.size()) > wanted) {
+      found.resize(static_cast<std::size_t>(wanted));
+    }
+    std::ranges::move(found, std::back_inserter(candidates_));
+    return static_cast<std::int64_t>(most);
+  }
+
+  Plan chain(const std::vector<std::size_t>& ends, std::int64_t b) const {
+    Plan plan = empty_;
+    std::size_t op = 0;
+    for (std::size_t s = 0; s < ends.size(); ++s) {
+      Stage stage;
+      for (; op < ends[s]; ++op) stage.ops.push_back(OpId(op));
+      stage.devices = {DeviceId(s)};
+      stage.micro_batch = b;
+      stage.in_flight_samples = problem_.mini_batch;
+      plan.stages.push_back(std::move(stage));
+    }
+    plan.edges = data_edges(*problem_.graph, plan.stages);
+    add_chain_order(plan);
+    return plan;
+  }
+
+  bool fits(const Plan& plan) {
+    const std::int64_t limit = table_.device().memory_bytes;
+    std::int64_t most = 0;
+    std::size_t fullest = 0;
+    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+      const std::int64_t bytes =
+          stage_memory(plan, *problem_.graph, *problem_.costs, table_.device(), StageId(s)).total();
+      if (bytes > most) fullest = s;
+      most = std::max(most, bytes);
+    }
+    if (most > limit && (nearest_miss_.empty() || most < nearest_miss_bytes_)) {
+      nearest_miss_bytes_ = most;
+      nearest_miss_ = fmt::format(
+          "the nearest that it came: {} stages at micro-batch {}, where stage {} needs {} with all "
+          "{} samples in flight, {} more than a device has; fewer samples a mini-batch, more "
+          "devices or a planner that limits in-flight samples would do",
+          plan.stages.size(), plan.stages[0].micro_batch, fullest,
+          bytes_text(static_cast<double>(most)), problem_.mini_batch,
+          bytes_text(static_cast<double>(most - limit)));
+    }
+    return most <= limit;
+  }
+
+  const Problem& problem_;
+  CostTable table_;
+  Plan empty_;
+  std::vector<Candidate> candidates_;
+  std::string nearest_miss_;
+  std::int64_t nearest_miss_bytes_ = 0;
+};
+
+}  // namespace
+
+PlanResult plan_gpipe(const Problem& problem, const Budget& budget) {
+  if (problem.graph->ops.empty())
+    return {PlanStatus::kInfeasible, "the graph has no operators", {}, 0};
+  return ChainPlanner(problem).plan(budget);
+}
+
+}  // namespace graphpipe

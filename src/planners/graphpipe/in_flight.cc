@@ -1,0 +1,97 @@
+#include "planners/graphpipe/in_flight.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "plan/stage_memory.h"
+
+namespace graphpipe {
+namespace {
+
+// Messages that take a smaller part of a stage's task than this are not worth waiting for.
+constexpr double kShortMessage = 0.01;
+
+bool fits(const Plan& plan, CostTable& table, StageId stage) {
+  const Problem& problem = table.problem();
+  return stage_memory(plan, *problem.graph, *problem.costs, table.device(), stage).total() <=
+         table.device().memory_bytes;
+}
+
+bool fits(const Plan& plan, CostTable& table) {
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    if (!fits(plan, table, StageId(s))) return false;
+  }
+  return true;
+}
+
+// In-flight samples when each stage starts `hop` micro-batches more than the largest of
+// its successors.
+std::vector<std::int64_t> by_hops(const Plan& plan, std::int64_t hop) {
+  std::vector<std::int64_t> in_flight(plan.stages.size());
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) in_flight[s] = plan.stages[s].micro_batch;
+  for (auto edge = plan.edges.rbegin(); edge != plan.edges.rend(); ++edge) {
+    std::int64_t& here = in_flight[edge->from.index()];
+    const std::int64_t b = plan.stage(edge->from).micro_batch;
+    here = std::max(here, in_flight[edge->to.index()] + hop * b);
+  }
+  return in_flight;
+}
+
+Plan with(const Plan& plan, const std::vector<std::int64_t>& in_flight) {
+  Plan copy = plan;
+  for (std::size_t s = 0; s < copy.stages.size(); ++s) {
+    copy.stages[s].in_flight_samples = std::min(in_flight[s], plan.mini_batch);
+  }
+  return copy;
+}
+
+// The longest message between two stages over the longest task.
+double message_share(const Plan& plan, CostTable& table) {
+  const Problem& problem = table.problem();
+  const Link& link = worst_link(*problem.cluster);
+  double longest_task_s = 0;
+  double longest_message_s = 0;
+  for (const StageEdge& edge : plan.edges) {
+    const Stage& from = plan.stage(edge.from);
+    const auto width = static_cast<std::int64_t>(from.devices.size());
+    const std::int64_t samples = (from.micro_batch + width - 1) / width;
+    longest_message_s = std::max(
+        longest_message_s,
+        problem.costs->transfer_s(message_bytes(*problem.graph, edge, samples, false), link));
+  }
+  for (const Stage& stage : plan.stages) {
+    const auto width = static_cast<std::int64_t>(stage.devices.size());
+    const CostTable::Column& column = table.at((stage.micro_batch + width - 1) / width);
+    double task_s = 0;
+    for (const OpId op : stage.ops) {
+      task_s += column.forward_s[op.index()] + column.backward_s[op.index()];
+    }
+    longest_task_s = std::max(longest_task_s, task_s);
+  }
+  return longest_task_s > 0 ? longest_message_s / longest_task_s : 0;
+}
+
+}  // namespace
+
+std::vector<Plan> with_in_flight(const Plan& plan, CostTable& table) {
+  const std::vector<std::int64_t> least = least_in_flight(plan);
+  std::vector<Plan> plans = {with(plan, least)};
+  if (!fits(plans[0], table)) return {};
+  if (plan.stages.size() < 2 || message_share(plan, table) < kShortMessage) return plans;
+  std::vector<std::int64_t> twice = least;
+  for (std::int64_t& samples : twice) samples *= 2;
+  for (const auto& wanted : {by_hops(plan, 2), by_hops(plan, 3), twice}) {
+    Plan more = with(plan, wanted);
+    for (std::size_t s = 0; s < more.stages.size(); ++s) {
+      if (!fits(more, table, StageId(s))) {
+        more.stages[s].in_flight_samples = plans[0].stages[s].in_flight_samples;
+      }
+    }
+    const bool known =
+        std::ranges::any_of(plans, [&](const Plan& other) { return other.stages == more.stages; });
+    if (!known && fits(more, table)) plans.push_back(std::move(more));
+  }
+  return plans;
+}
+
+}  // namespace graphpipe

@@ -1,0 +1,17 @@
+// Why nothing fits, and what would.
+
+#pragma once
+
+#include <string>
+
+#include "graph/series_parallel.h"
+#include "planners/cost_table.h"
+#include "planners/graphpipe/stage_costs.h"
+
+namespace graphpipe {
+
+// Requires: no strategy fits within the rules, at any of the micro-batch sizes.
+std::string why_infeasible(CostTable& table, const SpTree& tree, const SearchRules& rules,
+                           const std::vector<std::int64_t>& micro_batches);
+
+}  // namespace graphpipe

@@ -1,0 +1,80 @@
+#include "planners/graphpipe/plan_drafts.h"
+
+#include <algorithm>
+
+#include "planners/graphpipe/placement.h"
+
+namespace graphpipe {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+std::vector<OpId> ops_of(const Pieces& pieces, const StageDraft& stage) {
+  std::vector<OpId> ops;
+  for (const Span span : stage.spans) {
+    for (int p = span.begin; p < span.end; ++p) ops.push_back(pieces.positions[at(p)].op);
+  }
+  std::ranges::sort(ops);
+  return ops;
+}
+
+// Of the stage's gradients, wherever it is placed.
+double reduction_s(const Problem& problem, const Pieces& pieces, const StageDraft& stage,
+                   int width) {
+  if (width == 1) return 0;
+  std::vector<bool> counted(problem.graph->params.size());
+  std::int64_t bytes = 0;
+  for (const Span span : stage.spans) {
+    for (int p = span.begin; p < span.end; ++p) {
+      for (const int param : pieces.positions[at(p)].params) {
+        const Parameter& parameter = problem.graph->params[at(param)];
+        if (counted[at(param)] || !parameter.trainable) continue;
+        counted[at(param)] = true;
+        bytes += param_bytes(parameter);
+      }
+    }
+  }
+  const bool one_node = width <= problem.cluster->levels[0].group_size;
+  const Link& link = one_node ? problem.cluster->levels[0].link : worst_link(*problem.cluster);
+  return problem.costs->reduce_s(bytes, width, link);
+}
+
+}  // namespace
+
+DraftEstimate estimate_draft(const Problem& problem, const Pieces& pieces, TargetSearch& search,
+                             const Target& target) {
+  const StageCosts& costs = search.costs();
+  DraftEstimate draft{costs.micro_batch(), target, search.stages(target), 0};
+  const auto tasks = static_cast<double>(costs.micro_batches() + target.levels - 1);
+  double reduction = 0;
+  for (const StageDraft& stage : draft.stages) {
+    reduction = std::max(reduction, reduction_s(problem, pieces, stage, costs.width(stage.width)));
+  }
+  draft.iteration_s =
+      tasks * search.tps_s(draft.stages) * static_cast<double>(costs.micro_batch()) + reduction;
+  return draft;
+}
+
+Plan make_plan(const Problem& problem, const Plan& empty, const Pieces& pieces,
+               const StageCosts& costs, const DraftEstimate& draft) {
+  Plan plan = empty;
+  std::vector<int> widths;
+  for (const StageDraft& stage : draft.stages) widths.push_back(costs.width(stage.width));
+  std::vector<std::vector<DeviceId>> devices = place_stages(*problem.cluster, widths);
+  for (std::size_t s = 0; s < draft.stages.size(); ++s) {
+    Stage stage;
+    stage.ops = ops_of(pieces, draft.stages[s]);
+    stage.devices = std::move(devices[s]);
+    stage.micro_batch = draft.micro_batch;
+    stage.in_flight_samples = draft.micro_batch;
+    plan.stages.push_back(std::move(stage));
+  }
+  canonicalise(plan, *problem.graph);
+  const std::vector<std::int64_t> in_flight = least_in_flight(plan);
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    plan.stages[s].in_flight_samples = in_flight[s];
+  }
+  return plan;
+}
+
+}  // namespace graphpipe

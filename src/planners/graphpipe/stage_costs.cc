@@ -1,0 +1,155 @@
+#include "planners/graphpipe/stage_costs.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "plan/stage_memory.h"
+
+namespace graphpipe {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+// Of a message beside its tensors: 8 bytes a sample's id; header, and each tensor's padding.
+constexpr std::int64_t kIdBytes = 8;
+constexpr std::int64_t kEmptyBytes = kMessageHeaderBytes + 2 * 64;
+
+constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// All up to 8; beyond, powers of two and their halves more (12, 24, ...), and all devices.
+std::vector<int> sensible_widths(int devices) {
+  std::vector<int> widths;
+  for (int d = 1; d <= std::min(devices, 8); ++d) widths.push_back(d);
+  for (int d = 12; d <= devices; d = d % 3 == 0 ? d / 3 * 4 : d / 2 * 3) widths.push_back(d);
+  if (widths.back() != devices) widths.push_back(devices);
+  return widths;
+}
+
+}  // namespace
+
+std::int64_t SampleColumn::workspace_bytes(Span span) const {
+  if (workspace.empty() || span.end <= span.begin) return 0;
+  const auto length = static_cast<unsigned>(span.end - span.begin);
+  const auto k = static_cast<std::size_t>(std::bit_width(length) - 1);
+  return std::max(workspace[k][at(span.begin)], workspace[k][at(span.end) - (std::size_t{1} << k)]);
+}
+
+const SampleColumn& ColumnStore::at(std::int64_t samples) {
+  const auto [found, fresh] = columns_.try_emplace(samples);
+  SampleColumn& column = found->second;
+  if (!fresh) return column;
+  const CostTable::Column& costs = table_.at(samples);
+  const double slowdown = compute_slowdown(*table_.problem().cluster);
+  column.compute_s.push_back(0);
+  column.saved_bytes.push_back(0);
+  std::vector<std::int64_t> workspace;
+  for (const PositionInfo& info : pieces_.positions) {
+    const std::size_t i = info.op.index();
+    const double seconds = (costs.forward_s[i] + costs.backward_s[i]) * slowdown;
+    column.compute_s.push_back(column.compute_s.back() + seconds);
+    column.saved_bytes.push_back(column.saved_bytes.back() + costs.saved_bytes[i]);
+    workspace.push_back(costs.workspace_bytes[i]);
+  }
+  if (std::ranges::all_of(workspace, [](std::int64_t bytes) { return bytes == 0; })) return column;
+  column.workspace.push_back(std::move(workspace));
+  for (std::size_t half = 1; 2 * half <= pieces_.positions.size(); half *= 2) {
+    const std::vector<std::int64_t>& last = column.workspace.back();
+    std::vector<std::int64_t> next;
+    for (std::size_t p = 0; p + half < last.size(); ++p) {
+      next.push_back(std::max(last[p], last[p + half]));
+    }
+    column.workspace.push_back(std::move(next));
+  }
+  return column;
+}
+
+StageCosts::StageCosts(ColumnStore& store, std::int64_t micro_batch, const SearchRules& rules)
+    : b_(micro_batch), rules_(rules) {
+  const Problem& problem = store.table().problem();
+  m_ = divide_up(problem.mini_batch, b_);
+  devices_ = rules.devices > 0 ? rules.devices : problem.cluster->device_count();
+  memory_limit_bytes_ = store.table().device().memory_bytes;
+  link_ = worst_link(*problem.cluster);
+  std::vector<int> widths = rules.widths.empty() ? sensible_widths(devices_) : rules.widths;
+  if (!problem.options.data_parallel) widths = {1};
+  for (const int d : widths) {
+    if (d > devices_ || d > b_) break;
+    const std::int64_t samples = divide_up(b_, d);
+    if (!widths_.empty() && widths_.back().samples == samples) continue;
+    widths_.push_back({d, samples, &store.at(samples)});
+  }
+}
+
+double StageCosts::compute_tps_s(Span span, int i) const {
+  const std::vector<double>& before = widths_[at(i)].column->compute_s;
+  return (before[at(span.end)] - before[at(span.begin)]) / static_cast<double>(b_);
+}
+
+double StageCosts::tps_s(const StageSums& sums, std::span<const Span> spans, int i) const {
+  double tps = 0;
+  for (const Span span : spans) tps += compute_tps_s(span, i);
+  if (sums.crossing == 0) return tps;
+  const std::int64_t n = widths_[at(i)].samples;
+  const std::int64_t bytes = std::max(sums.in.of(n), sums.out.of(n));
+  const double link_s = static_cast<double>(bytes) / link_.bandwidth_bytes_per_s + link_.latency_s;
+  return std::max(tps, link_s / static_cast<double>(b_));
+}
+
+// What channels hold follows stage_memory(): a window of w micro-batches, and one task's
+// messages that have just come. w is 2, and more where stages lie between the two ends, but
+// never above M. Where the window is a single micro-batch, each channel may hold two.
+std::int64_t StageCosts::tight_message_bytes(const StageSums& sums, std::int64_t n) const {
+  const std::int64_t beside = 1;
+  const std::int64_t two_in_any_case = m_ == 1 ? 2 * n : 0;
+  const auto bytes = [&](const LinearBytes& tensors, std::int64_t count, std::int64_t tasks,
+                         std::int64_t more) {
+    return (tasks * n + more) * (tensors.per_sample + kIdBytes * count) +
+           (tasks + more) * (tensors.constant + kEmptyBytes * count);
+  };
+  const std::int64_t least = std::min<std::int64_t>(2, m_) + beside;
+  return std::min(bytes(sums.messages, sums.message_count, least, two_in_any_case) +
+                      bytes(sums.messages_between, sums.message_count_between, 1, 0),
+                  bytes(sums.messages, sums.message_count, m_ + beside, two_in_any_case));
+}
+
+// Whatever the neighbours' widths and levels. Levels never exceed the devices. A task is cut
+// into at most so many messages as there are devices, and each is padded; a short last
+// micro-batch may leave two tasks' messages in channels of their own.
+std::int64_t StageCosts::loose_message_bytes(const StageSums& sums, std::int64_t n) const {
+  const std::int64_t window = std::min<std::int64_t>(m_, std::max(2, devices_));
+  const std::int64_t tasks = window + 3;
+  std::int64_t more = 2 * n;
+  if (m_ == 1) more += 2 * (b_ + devices_);
+  const std::int64_t messages =
+      tasks * std::min(n, divide_up(n, divide_up(b_, devices_)) + 2) + more + 2;
+  const std::int64_t count = sums.message_count;
+  return (tasks * n + more) * (sums.messages.per_sample + kIdBytes * count) +
+         messages * (sums.messages.constant + kEmptyBytes * count);
+}
+
+std::int64_t StageCosts::memory_bytes(const StageSums& sums, std::span<const Span> spans, int i,
+                                      std::int64_t level) const {
+  const Width& width = widths_[at(i)];
+  std::int64_t saved = sums.saved.of(width.samples);
+  std::int64_t workspace = 0;
+  for (const Span span : spans) {
+    saved += width.column->saved_bytes[at(span.end)] - width.column->saved_bytes[at(span.begin)];
+    workspace = std::max(workspace, width.column->workspace_bytes(span));
+  }
+  std::int64_t buffers = 0;
+  if (rules_.message_buffers) {
+    buffers = rules_.loose_windows ? loose_message_bytes(sums, width.samples)
+                                   : tight_message_bytes(sums, width.samples);
+  }
+  return sums.static_bytes + workspace + std::min(level, m_) * saved + buffers;
+}
+
+int StageCosts::least_width(const StageSums& sums, std::span<const Span> spans, std::int64_t level,
+                            double t) const {
+  for (int i = 0; i < width_count(); ++i) {
+    if (tps_s(sums, spans, i) <= t && fits(sums, spans, i, level)) return i;
+  }
+  return -1;
+}
+
+}  // namespace graphpipe

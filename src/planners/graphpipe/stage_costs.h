@@ -1,0 +1,96 @@
+// Time and memory of candidate stages at one micro-batch size.
+//
+// Symbols: b  micro-batch;  d  width;  n = ceil(b / d), samples of a task;  M  number of
+//          micro-batches;  level  in-flight samples over b: a sink has level 1, a stage one
+//          more than the highest of its successors
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "planners/cost_table.h"
+#include "planners/graphpipe/stage_sums.h"
+
+namespace graphpipe {
+
+// What the search may do. The defaults are the planner's; tests narrow them.
+struct SearchRules {
+  bool seams = true;            // see line_solver.h
+  bool message_buffers = true;  // count them as memory
+  // Count messages for whatever widths and levels a stage's neighbours may have. Without,
+  // neighbours are taken to be as wide as the stage, and no higher or lower than what lies
+  // between makes them; a plan found so is to be held against stage_memory().
+  bool loose_windows = false;
+  std::vector<int> widths;  // ascending; empty: all that make sense
+  int devices = 0;          // as if there were so many; 0: those of the cluster
+};
+
+// Costs of all operators at one number of samples, by position, as prefix sums.
+struct SampleColumn {
+  std::vector<double> compute_s;          // [position]: of the positions before
+  std::vector<std::int64_t> saved_bytes;  // likewise
+  // [k][position]: the largest workspace of 2^k positions from here; empty: all zero.
+  std::vector<std::vector<std::int64_t>> workspace;
+  std::int64_t workspace_bytes(Span span) const;
+};
+
+// Columns, made on first use and kept over micro-batch sizes.
+class ColumnStore {
+ public:
+  ColumnStore(CostTable& table, const Pieces& pieces) : table_(table), pieces_(pieces) {}
+  const SampleColumn& at(std::int64_t samples);
+  CostTable& table() { return table_; }
+
+ private:
+  CostTable& table_;
+  const Pieces& pieces_;
+  std::map<std::int64_t, SampleColumn> columns_;
+};
+
+class StageCosts {
+ public:
+  StageCosts(ColumnStore& store, std::int64_t micro_batch, const SearchRules& rules);
+
+  // Widths to try, ascending: of those that give a task the same samples, the least.
+  int width_count() const { return static_cast<int>(widths_.size()); }
+  int width(int i) const { return widths_[static_cast<std::size_t>(i)].devices; }
+  int device_count() const { return devices_; }
+  std::int64_t micro_batch() const { return b_; }
+  std::int64_t micro_batches() const { return m_; }
+
+  double compute_tps_s(Span span, int i) const;
+  // As stage_tps_s() has it. `spans` are the stage's positions, `sums` theirs.
+  double tps_s(const StageSums& sums, std::span<const Span> spans, int i) const;
+  // Of the fullest device; with loose windows an upper bound of stage_memory().
+  std::int64_t memory_bytes(const StageSums& sums, std::span<const Span> spans, int i,
+                            std::int64_t level) const;
+  bool fits(const StageSums& sums, std::span<const Span> spans, int i, std::int64_t level) const {
+    return memory_bytes(sums, spans, i, level) <= memory_limit_bytes_;
+  }
+  // The index of the least width with tps_s() <= t that fits; -1: none.
+  int least_width(const StageSums& sums, std::span<const Span> spans, std::int64_t level,
+                  double t) const;
+  std::int64_t memory_limit_bytes() const { return memory_limit_bytes_; }
+
+ private:
+  struct Width {
+    int devices = 1;
+    std::int64_t samples = 1;  // n
+    const SampleColumn* column = nullptr;
+  };
+  std::int64_t tight_message_bytes(const StageSums& sums, std::int64_t samples) const;
+  std::int64_t loose_message_bytes(const StageSums& sums, std::int64_t samples) const;
+
+  std::int64_t b_;
+  std::int64_t m_;
+  int devices_;
+  std::int64_t memory_limit_bytes_;
+  Link link_;
+  SearchRules rules_;
+  std::vector<Width> widths_;
+};
+
+}  // namespace graphpipe

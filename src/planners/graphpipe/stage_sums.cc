@@ -1,0 +1,97 @@
+#include "planners/graphpipe/stage_sums.h"
+
+namespace graphpipe {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+StageAccumulator::StageAccumulator(const Pieces& pieces)
+    : pieces_(pieces),
+      is_member_(pieces.positions.size(), 0),
+      readers_(pieces.tensors.size(), 0),
+      readers_between_(pieces.tensors.size(), 0),
+      inward_between_(pieces.tensors.size(), 0),
+      holders_(pieces.param_static_bytes.size(), 0) {}
+
+void StageAccumulator::add(Span span) {
+  for (int p = span.begin; p < span.end; ++p) add(p);
+}
+
+void StageAccumulator::add(int position) {
+  const PositionInfo& info = pieces_.positions[at(position)];
+  for (const TensorUse& use : info.inputs) read(use);
+  for (const int tensor : info.outputs) make(tensor);
+  for (const int param : info.params) {
+    if (holders_[at(param)]++ == 0) sums_.static_bytes += pieces_.param_static_bytes[at(param)];
+  }
+  is_member_[at(position)] = 1;
+  members_.push_back(position);
+}
+
+// `times` is 1 or -1.
+void StageAccumulator::count_message(const TensorSize& tensor, std::int64_t times,
+                                     std::int64_t between) {
+  const std::int64_t directions = tensor.gradient ? 2 : 1;
+  sums_.messages.add(tensor, directions * times);
+  sums_.messages_between.add(tensor, directions * between);
+  sums_.message_count += directions * times;
+  sums_.message_count_between += directions * between;
+}
+
+// A tensor from outside begins (times 1) or ceases (-1) to be one.
+void StageAccumulator::count_inward(int t, std::int64_t times) {
+  const TensorSize& tensor = pieces_.tensors[at(t)];
+  sums_.saved.add(tensor, times);
+  if (tensor.producer < 0) return;
+  sums_.crossing += static_cast<int>(times);
+  sums_.in.add(tensor, times);
+  if (tensor.gradient) sums_.out.add(tensor, times);
+  count_message(tensor, times, times * inward_between_[at(t)]);
+}
+
+void StageAccumulator::read(const TensorUse& use) {
+  const TensorSize& tensor = pieces_.tensors[at(use.tensor)];
+  const bool first = readers_[at(use.tensor)]++ == 0;
+  readers_between_[at(use.tensor)] += use.between;
+  if (tensor.producer < 0 || !is_member_[at(tensor.producer)]) {
+    if (!first) return;
+    inward_between_[at(use.tensor)] = use.between;
+    count_inward(use.tensor, 1);
+    return;
+  }
+  count_message(tensor, -1, -use.between);
+  if (readers_[at(use.tensor)] < tensor.consumers) return;
+  --sums_.crossing;
+  sums_.out.add(tensor, -1);
+  if (tensor.gradient) sums_.in.add(tensor, -1);
+}
+
+void StageAccumulator::make(int t) {
+  const TensorSize& tensor = pieces_.tensors[at(t)];
+  if (readers_[at(t)] > 0) count_inward(t, -1);
+  sums_.saved.add(tensor, 1);
+  const int outside = tensor.consumers - readers_[at(t)];
+  if (outside == 0) return;
+  ++sums_.crossing;
+  sums_.out.add(tensor, 1);
+  if (tensor.gradient) sums_.in.add(tensor, 1);
+  count_message(tensor, outside, tensor.between - readers_between_[at(t)]);
+}
+
+void StageAccumulator::clear() {
+  for (const int position : members_) {
+    const PositionInfo& info = pieces_.positions[at(position)];
+    is_member_[at(position)] = 0;
+    for (const TensorUse& use : info.inputs) {
+      readers_[at(use.tensor)] = 0;
+      readers_between_[at(use.tensor)] = 0;
+    }
+    for (const int param : info.params) holders_[at(param)] = 0;
+  }
+  members_.clear();
+  sums_ = {};
+}
+
+}  // namespace graphpipe

@@ -1,0 +1,48 @@
+#include "planners/planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace graphpipe {
+
+std::string PlanOptions::text() const {
+  std::string text = data_parallel ? "dp" : "none";
+  if (recompute) text = data_parallel ? "dp,recompute" : "recompute";
+  return text;
+}
+
+Plan empty_plan(const Problem& problem, const std::string& planner) {
+  Plan plan;
+  plan.model = problem.model_argument;
+  plan.graph_hash = graph_hash(*problem.graph);
+  plan.planner = planner;
+  plan.cluster = problem.cluster_argument;
+  plan.options = problem.options.text();
+  plan.costs = problem.costs->name();
+  plan.mini_batch = problem.mini_batch;
+  plan.optimizer = problem.options.optimizer;
+  return plan;
+}
+
+std::vector<std::int64_t> micro_batch_sizes(const Problem& problem) {
+  std::vector<std::int64_t> sizes = problem.options.micro_batches;
+  if (sizes.empty()) {
+    for (std::int64_t b = 1; b <= problem.mini_batch; b *= 2) sizes.push_back(b);
+  }
+  std::ranges::sort(sizes);
+  const auto repeats = std::ranges::unique(sizes);
+  sizes.erase(repeats.begin(), repeats.end());
+  for (const std::int64_t b : sizes) {
+    if (b >= 1 && b <= problem.mini_batch) continue;
+    throw InputError("--micro-batch",
+                     fmt::format("{} is not between 1 and the mini-batch of {}; choose sizes "
+                                 "in that range",
+                                 b, problem.mini_batch));
+  }
+  return sizes;
+}
+
+}  // namespace graphpipe

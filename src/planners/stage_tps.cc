@@ -1,0 +1,228 @@
+#include "planners/stage_tps.h"
+
+#include <algorithm>
+
+#include "plan/stage_memory.h"
+#include "schedule/schedule.h"
+#include "schedule/trained_params.h"
+
+namespace graphpipe {
+namespace {
+
+constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+struct Traffic {
+  std::int64_t in_bytes = 0;
+  std::int64_t out_bytes = 0;
+  bool any = false;
+};
+
+Traffic traffic(const Graph& graph, const std::vector<OpId>& ops, std::int64_t samples) {
+  const std::vector<bool> needs = needs_gradient(graph);
+  std::vector<bool> inside(graph.op_count());
+  for (const OpId op : ops) inside[op.index()] = true;
+  // Tensors that the stage reads from others, and that others read from it.
+  std::vector<bool> comes(graph.tensors.size());
+  std::vector<bool> goes(graph.tensors.size());
+  for (std::size_t i = 0; i < graph.op_count(); ++i) {
+    for (const TensorId in : graph.ops[i].inputs) {
+      const OpId producer = graph.tensor(in).producer;
+      if (!producer.valid() || inside[producer.index()] == inside[i]) continue;
+      (inside[i] ? comes : goes)[in.index()] = true;
+    }
+  }
+  Traffic result;
+  for (std::size_t t = 0; t < graph.tensors.size(); ++t) {
+    if (!comes[t] && !goes[t]) continue;
+    result.any = true;
+    const std::int64_t bytes = tensor_bytes(graph.tensors[t], samples);
+    (comes[t] ? result.in_bytes : result.out_bytes) += bytes;
+    if (needs[t]) (comes[t] ? result.out_bytes : result.in_bytes) += bytes;
+  }
+  return result;
+}
+
+}  // namespace
+
+double stage_tps_s(CostTable& table, const std::vector<OpId>& ops, std::int64_t micro_batch,
+                   int width) {
+  const std::int64_t share = divide_up(micro_batch, width);
+  const CostTable::Column& column = table.at(share);
+  const Cluster& cluster = *table.problem().cluster;
+  double compute_s = 0;
+  for (const OpId op : ops) {
+    compute_s += column.forward_s[op.index()] + column.backward_s[op.index()];
+  }
+  compute_s *= compute_slowdown(cluster);
+  const Traffic messages = traffic(*table.problem().graph, ops, share);
+  const Link& link = worst_link(cluster);
+  double link_s = 0;
+  if (messages.any) {
+    link_s = static_cast<double>(std::max(messages.in_bytes, messages.out_bytes)) /
+                 link.bandwidth_bytes_per_s +
+             link.latency_s;
+  }
+  return std::max(compute_s, link_s) / static_cast<double>(micro_batch);
+}
+
+namespace {
+
+struct TaskSeconds {
+  double forward_s = 0;
+  double backward_s = 0;
+  double both() const { return forward_s + backward_s; }
+};
+
+TaskSeconds task_seconds(CostTable& table, const Stage& stage, std::int64_t samples,
+                         bool has_backward) {
+  TaskSeconds task;
+  if (samples <= 0) return task;
+  const CostTable::Column& column = table.at(samples);
+  for (const OpId op : stage.ops) {
+    task.forward_s += column.forward_s[op.index()];
+    if (has_backward) task.backward_s += column.backward_s[op.index()];
+  }
+  return task;
+}
+
+// A stage's tasks as its first replica has them, which always has the most.
+struct StageTasks {
+  TaskSeconds first;  // of the first micro-batch
+  TaskSeconds last;   // of the last, which may be short
+  double work_s = 0;
+};
+
+class Floor {
+ public:
+  Floor(CostTable& table, const Plan& plan)
+      : table_(table),
+        plan_(plan),
+        needs_(needs_gradient(*table.problem().graph)),
+        has_backward_(stages_with_backward(plan, *table.problem().graph)) {}
+
+  double seconds() {
+    const std::size_t n = plan_.stages.size();
+    std::vector<StageTasks> tasks;
+    for (std::size_t s = 0; s < n; ++s) tasks.push_back(stage_tasks(StageId(s)));
+    std::vector<double> way_in(n, 0);
+    std::vector<double> way_back = reductions_s();  // and what follows it
+    for (const StageEdge& edge : plan_.edges) {     // sorted by the stage they leave (P3)
+      const std::size_t from = edge.from.index();
+      const std::size_t to = edge.to.index();
+      // Where sizes differ, a part of a task may do.
+      const bool alike = plan_.stages[from].micro_batch == plan_.stages[to].micro_batch;
+      const double forward_s = alike ? tasks[from].first.forward_s + message_s(edge, false) : 0;
+      way_in[to] = std::max(way_in[to], way_in[from] + forward_s);
+      if (!edge.gradient) continue;
+      const double backward_s = alike ? tasks[from].last.backward_s + message_s(edge, true) : 0;
+      way_back[to] = std::max(way_back[to], way_back[from] + backward_s);
+    }
+    double floor_s = shared_cores_s();
+    for (std::size_t s = 0; s < n; ++s) {
+      floor_s = std::max(floor_s, way_in[s] + tasks[s].work_s + way_back[s]);
+    }
+    return floor_s;
+  }
+
+ private:
+  // What replica k computes in all.
+  double work_s(StageId id, std::int64_t k) {
+    const Stage& stage = plan_.stage(id);
+    const auto width = static_cast<std::int64_t>(stage.devices.size());
+    const bool backward = has_backward_[id.index()];
+    const std::int64_t full = plan_.mini_batch / stage.micro_batch;
+    const std::int64_t rest = plan_.mini_batch % stage.micro_batch;
+    if (stage.replication == Replication::kRoundRobin) {
+      return static_cast<double>(full / width) *
+             task_seconds(table_, stage, stage.micro_batch, backward).both();
+    }
+    const auto share = [&](std::int64_t samples) {
+      const std::int64_t most = divide_up(samples, width);
+      return std::clamp<std::int64_t>(samples - k * most, 0, most);
+    };
+    return static_cast<double>(full) *
+               task_seconds(table_, stage, share(stage.micro_batch), backward).both() +
+           task_seconds(table_, stage, share(rest), backward).both();
+  }
+
+  StageTasks stage_tasks(StageId id) {
+    const Stage& stage = plan_.stage(id);
+    const bool split = stage.replication == Replication::kSplit;
+    const auto width = split ? static_cast<std::int64_t>(stage.devices.size()) : 1;
+    const bool backward = has_backward_[id.index()];
+    const std::int64_t b = std::min(stage.micro_batch, plan_.mini_batch);
+    const std::int64_t rest = plan_.mini_batch % b;
+    StageTasks tasks;
+    tasks.first = task_seconds(table_, stage, divide_up(b, width), backward);
+    tasks.last = task_seconds(table_, stage, divide_up(rest > 0 ? rest : b, width), backward);
+    tasks.work_s = work_s(id, 0);
+    return tasks;
+  }
+
+  // The first (last) message between replicas that have the same samples; 0 where widths
+  // differ.
+  double message_s(const StageEdge& edge, bool backward) {
+    const Problem& problem = table_.problem();
+    const Stage& from = plan_.stage(edge.from);
+    const Stage& to = plan_.stage(edge.to);
+    const bool split =
+        from.replication == Replication::kSplit && to.replication == Replication::kSplit;
+    if (!split || from.devices.size() != to.devices.size()) return 0;
+    if (from.devices[0] == to.devices[0]) return 0;
+    const std::int64_t rest = plan_.mini_batch % from.micro_batch;
+    const std::int64_t samples = backward && rest > 0 ? rest : from.micro_batch;
+    const std::int64_t share = divide_up(samples, static_cast<std::int64_t>(from.devices.size()));
+    const std::int64_t bytes = message_bytes(*problem.graph, needs_, edge, share, backward);
+    return problem.costs->transfer_s(
+        bytes, link_between(*problem.cluster, from.devices[0], to.devices[0]));
+  }
+
+  // Of the parameters that a stage shares with no other: begun after its last backward.
+  std::vector<double> reductions_s() {
+    const Problem& problem = table_.problem();
+    std::vector<std::int64_t> bytes(plan_.stages.size(), 0);
+    for (const ParamHolders& holders : trained_params(plan_, *problem.graph)) {
+      if (holders.stages.size() > 1) continue;
+      bytes[holders.stages[0].index()] += param_bytes(problem.graph->param(holders.param));
+    }
+    std::vector<double> seconds(plan_.stages.size(), 0);
+    for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
+      const std::vector<DeviceId>& devices = plan_.stages[s].devices;
+      if (devices.size() < 2) continue;
+      seconds[s] = problem.costs->reduce_s(bytes[s], static_cast<int>(devices.size()),
+                                           slowest_link(*problem.cluster, devices));
+    }
+    return seconds;
+  }
+
+  // The work of each node's ranks over the cores that they share.
+  double shared_cores_s() {
+    const Cluster& cluster = *table_.problem().cluster;
+    if (cluster.cores_per_node == 0) return 0;
+    std::vector<double> node_s(static_cast<std::size_t>(cluster.device_count()), 0);
+    for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
+      const std::vector<DeviceId>& devices = plan_.stages[s].devices;
+      for (std::size_t k = 0; k < devices.size(); ++k) {
+        node_s[static_cast<std::size_t>(group_of(cluster, devices[k], 0))] +=
+            work_s(StageId(s), static_cast<std::int64_t>(k));
+      }
+    }
+    return *std::ranges::max_element(node_s) / cluster.cores_per_node;
+  }
+
+  CostTable& table_;
+  const Plan& plan_;
+  std::vector<bool> needs_;
+  std::vector<bool> has_backward_;
+};
+
+// Sums are rounded in another order than the simulator's.
+constexpr double kRounding = 1e-8;
+
+}  // namespace
+
+double iteration_floor_s(CostTable& table, const Plan& plan) {
+  return Floor(table, plan).seconds() * (1 - kRounding);
+}
+
+}  // namespace graphpipe

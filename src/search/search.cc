@@ -1,0 +1,181 @@
+#include "search/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+#include "cost/lower_bound.h"
+#include "planners/stage_tps.h"
+#include "schedule/verify.h"
+#include "sim/simulator.h"
+
+namespace graphpipe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A plan whose floor is no further below the best so far is not simulated.
+constexpr double kNotWorth = 5e-4;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+Budget budget_until(double time_limit_s) {
+  Budget budget;
+  if (time_limit_s > 0) {
+    const Clock::time_point start = Clock::now();
+    budget.should_stop = [=] { return seconds_since(start) >= time_limit_s; };
+  }
+  return budget;
+}
+
+Trace simulate_quickly(const Plan& plan, const Problem& problem) {
+  return simulate_plan(plan, *problem.graph, *problem.cluster, *problem.costs, {}, true);
+}
+
+std::string fault_text(const Verification& verification) {
+  const Fault& fault = verification.faults.front();
+  return fmt::format("{} at {}: {}", fault.rule, fault.where, fault.message);
+}
+
+// Of the fullest device of each stage. Ranks are the devices that the plan uses, ascending.
+std::vector<std::int64_t> stage_peaks(const Plan& plan, const std::vector<RankMemory>& memory) {
+  std::vector<DeviceId> devices;
+  for (const Stage& stage : plan.stages) {
+    devices.insert(devices.end(), stage.devices.begin(), stage.devices.end());
+  }
+  std::ranges::sort(devices);
+  const auto repeats = std::ranges::unique(devices);
+  devices.erase(repeats.begin(), repeats.end());
+  std::vector<std::int64_t> peaks;
+  for (const Stage& stage : plan.stages) {
+    std::int64_t peak = 0;
+    for (const DeviceId device : stage.devices) {
+      const auto rank = std::ranges::lower_bound(devices, device) - devices.begin();
+      peak = std::max(peak, memory[static_cast<std::size_t>(rank)].peak_bytes);
+    }
+    peaks.push_back(peak);
+  }
+  return peaks;
+}
+
+void fill_estimate(Plan& plan, const Trace& trace, const Verification& verification,
+                   CostTable& table) {
+  const Problem& problem = table.problem();
+  PlanEstimate& estimate = plan.estimate;
+  estimate.iteration_s = trace.iteration_s;
+  estimate.throughput_samples_per_s = trace.throughput_samples_per_s();
+  estimate.bubble_fraction = trace.bubble_fraction();
+  estimate.stage_memory_bytes = stage_peaks(plan, verification.memory);
+  estimate.stage_tps_s.clear();
+  for (const Stage& stage : plan.stages) {
+    estimate.stage_tps_s.push_back(
+        stage_tps_s(table, stage.ops, stage.micro_batch, static_cast<int>(stage.devices.size())));
+  }
+  const int max_width = problem.options.data_parallel ? problem.cluster->device_count() : 1;
+  estimate.lower_bound_s =
+      iteration_lower_bound(*problem.graph, *problem.cluster, *problem.costs, problem.mini_batch,
+                            micro_batch_sizes(problem), max_width)
+          .seconds;
+}
+
+class Judge {
+ public:
+  Judge(const Problem& problem, std::vector<Plan> plans)
+      : table_(problem), plans_(std::move(plans)) {
+    std::vector<double> floor_s;
+    for (const Plan& plan : plans_) floor_s.push_back(iteration_floor_s(table_, plan));
+    for (std::size_t i = 0; i < plans_.size(); ++i) waiting_.push_back({i, floor_s[i]});
+    std::ranges::stable_sort(waiting_, {}, &Waiting::floor_s);
+  }
+
+  // The fastest plan that the verifier passes. Others are simulated only where it passes
+  // none of those that seemed the fastest.
+  void judge(SearchResult& result) {
+    result.status = PlanStatus::kInfeasible;
+    while (result.status != PlanStatus::kOk && !waiting_.empty()) settle(simulate(), result);
+  }
+
+ private:
+  struct Waiting {
+    std::size_t plan = 0;
+    double floor_s = 0;
+  };
+  struct Judged {
+    std::size_t plan = 0;
+    Trace trace;
+  };
+
+  // Those that may be the fastest, the lowest floor first; the fastest first.
+  std::vector<Judged> simulate() {
+    std::vector<Judged> judged;
+    double best_s = std::numeric_limits<double>::infinity();
+    for (const Waiting& next : waiting_) {
+      if (next.floor_s > best_s * (1 - kNotWorth)) break;
+      judged.push_back({next.plan, simulate_quickly(plans_[next.plan], table_.problem())});
+      best_s = std::min(best_s, judged.back().trace.iteration_s);
+    }
+    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(judged.size()));
+    std::ranges::sort(judged, [](const Judged& a, const Judged& b) {
+      return a.trace.iteration_s != b.trace.iteration_s ? a.trace.iteration_s < b.trace.iteration_s
+                                                        : a.plan < b.plan;
+    });
+    return judged;
+  }
+
+  void settle(const std::vector<Judged>& judged, SearchResult& result) {
+    const Problem& problem = table_.problem();
+    result.candidates += static_cast<int>(judged.size());
+    for (const auto& [index, trace] : judged) {
+      Plan& plan = plans_[index];
+      const Verification verification =
+          verify_plan(plan, *problem.graph, *problem.cluster, *problem.costs);
+      if (verification.ok()) {
+        fill_estimate(plan, trace, verification, table_);
+        result.status = PlanStatus::kOk;
+        result.reason.clear();
+        result.plan = std::move(plan);
+        return;
+      }
+      if (result.reason.empty()) {
+        result.reason = "no plan passes the verifier; the fastest: " + fault_text(verification);
+      }
+    }
+  }
+
+  CostTable table_;
+  std::vector<Plan> plans_;
+  std::vector<Waiting> waiting_;  // the lowest floor first
+};
+
+}  // namespace
+
+SearchResult search_plan(const Planner& planner, const Problem& problem, double time_limit_s) {
+  const Clock::time_point start = Clock::now();
+  PlanResult proposed = planner.plan(problem, budget_until(time_limit_s));
+  SearchResult result;
+  result.status = proposed.status;
+  result.reason = proposed.reason;
+  result.search_s = seconds_since(start);
+  if (proposed.status == PlanStatus::kOk) {
+    const Clock::time_point judging = Clock::now();
+    Judge(problem, std::move(proposed.candidates)).judge(result);
+    result.judge_s = seconds_since(judging);
+  }
+  result.plan.estimate.search_s = result.search_s + result.judge_s;
+  return result;
+}
+
+std::string judge_plan(Plan& plan, const Problem& problem) {
+  CostTable table(problem);
+  const Verification verification =
+      verify_plan(plan, *problem.graph, *problem.cluster, *problem.costs);
+  if (!verification.ok()) return fault_text(verification);
+  fill_estimate(plan, simulate_quickly(plan, problem), verification, table);
+  return "";
+}
+
+}  // namespace graphpipe
