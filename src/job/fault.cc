@@ -11,6 +11,10 @@ double monotonic_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+std::string fault_path(const std::string& folder, int rank) {
+  return fmt::format("{}/fault.{}", folder, rank);
+}
+
 std::string to_text(const WorkerFault& fault) {
   return fault.at.empty() ? fmt::format("rank {}: {}", fault.rank, fault.message)
                           : fmt::format("rank {} ({}): {}", fault.rank, fault.at, fault.message);

@@ -31,6 +31,7 @@ struct WorkerFault {
 // Seconds of the machine's monotonic clock, comparable between its processes.
 double monotonic_s();
 
+std::string fault_path(const std::string& folder, int rank);
 void write_fault(const std::string& folder, const WorkerFault& fault);
 // None where the rank wrote none, or was killed while writing it.
 std::optional<WorkerFault> read_fault(const std::string& folder, int rank);

@@ -14,10 +14,6 @@ constexpr int kVersion = 1;
 
 std::string job_path(const std::string& folder) { return folder + "/job.json"; }
 
-std::string fault_path(const std::string& folder, int rank) {
-  return fmt::format("{}/fault.{}", folder, rank);
-}
-
 OptimizerKind read_optimizer(const JsonReader& json) {
   const std::string name = json.string();
   for (const auto kind : {OptimizerKind::kSgd, OptimizerKind::kSgdMomentum, OptimizerKind::kAdam}) {

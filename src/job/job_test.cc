@@ -134,8 +134,12 @@ TEST(JobInputsFiles, ReadBackWhatARankRuns) {
   EXPECT_EQ(plan_hash(inputs.plan), plan_hash(plan));
   EXPECT_EQ(graph_hash(inputs.graph), graph_hash(graph));
   EXPECT_EQ(inputs.cluster.name, "summit:1");
-  EXPECT_EQ(worker_count({.kind = "train"}, inputs.plan), 1);
-  EXPECT_EQ(worker_count({.kind = "profile", .profile_load = 3}, {}), 3);
+  Job job;
+  job.kind = "train";
+  job.profile_load = 3;
+  EXPECT_EQ(worker_count(job, inputs.plan), 1);
+  job.kind = "profile";
+  EXPECT_EQ(worker_count(job, inputs.plan), 3);
 }
 
 WorkerFault full_fault() {

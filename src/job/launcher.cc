@@ -86,6 +86,17 @@ Plan plan_for_messages(const std::string& folder) {
   }
 }
 
+// What an earlier run in the same folder left: a port that nobody listens at, and accounts
+// that are not this run's.
+void remove_traces(const std::string& folder, int count) {
+  std::error_code ignored;  // a file that was not there
+  std::filesystem::remove(folder + "/port", ignored);
+  for (int rank = 0; rank < count; ++rank) {
+    std::filesystem::remove(status_path(folder, rank), ignored);
+    std::filesystem::remove(fault_path(folder, rank), ignored);
+  }
+}
+
 class Supervisor {
  public:
   Supervisor(const Job& job, WorkerProcesses& workers)
@@ -212,6 +223,7 @@ LaunchResult run_workers(const std::string& worker, const Job& job, int count,
                                  "-DGP_RUNTIME=ON (it needs libtorch)",
                                  std::strerror(errno)));
   }
+  remove_traces(job.folder, count);
   const SignalGuard signals;
   WorkerProcesses workers(worker, job.folder, count, on_line, on_error_line);
   Supervisor supervisor(job, workers);

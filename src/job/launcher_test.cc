@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 
 #include "base/error.h"
@@ -28,15 +29,31 @@ using ::testing::UnorderedElementsAre;
 
 class Launcher : public ::testing::Test {
  protected:
-  // Ranks whose end with code 0 is to count as done.
-  void mark_done(int rank) {
-    StatusFile::create(status_path(folder_.path(), rank))->set_phase("done");
+  // What ranks leave in the folder. A script cannot write a status, so each is prepared,
+  // and put in its place by the script's first line.
+  void prepare_status(int rank, const std::string& phase, const std::string& note = "") {
+    const auto file = StatusFile::create(prepared("status", rank));
+    file->set_phase(phase.c_str());
+    file->set_note(note);
+  }
+  void mark_done(int rank) { prepare_status(rank, "done"); }
+  void prepare_fault(const WorkerFault& fault) {
+    write_fault(folder_.path(), fault);
+    std::filesystem::rename(fault_path(folder_.path(), fault.rank), prepared("fault", fault.rank));
+  }
+  std::string prepared(const std::string& name, int rank) const {
+    return folder_.path() + "/prepared." + name + "." + std::to_string(rank);
   }
 
   // The script sees its rank as $4 and the folder as $2.
   LaunchResult launch(const std::string& script, int count) {
     const std::string program = folder_.path() + "/worker.sh";
-    write_file(program, "#!/bin/sh\n" + script);
+    write_file(program,
+               "#!/bin/sh\n"
+               "for name in status fault; do\n"
+               "  [ -e $2/prepared.$name.$4 ] && cp $2/prepared.$name.$4 $2/$name.$4\n"
+               "done\n" +
+                   script);
     chmod(program.c_str(), 0700);
     Job job;
     job.kind = "profile";
@@ -120,9 +137,7 @@ exec sleep 100
 }
 
 TEST_F(Launcher, SaysWhereARankWasWhenItWasKilled) {
-  const auto file = StatusFile::create(status_path(folder_.path(), 1));
-  file->set_phase("profile");
-  file->set_note("linear(64, 64)");
+  prepare_status(1, "profile", "linear(64, 64)");
   const LaunchResult result = launch("[ $4 = 1 ] && kill -SEGV $$; exec sleep 100", 2);
   EXPECT_EQ(result.first_cause,
             "rank 1 (profile, linear(64, 64)): killed by signal 11 (Segmentation fault)");
@@ -158,14 +173,14 @@ TEST_F(Launcher, TheLossOfAPeerIsNotTheFirstCause) {
   lost.rank = 0;
   lost.message = "lost rank 1";
   lost.time_s = 1;
-  write_fault(folder_.path(), lost);
+  prepare_fault(lost);
   WorkerFault cause;
   cause.rank = 1;
   cause.message = "the table has no row 7";
   cause.at = "iteration 3, stage 1, micro-batch 2, 1F2";
   cause.time_s = 2;
   cause.exit_code = 2;
-  write_fault(folder_.path(), cause);
+  prepare_fault(cause);
   const LaunchResult result = launch("[ $4 = 1 ] && sleep 0.1; exit 3", 2);
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.first_cause,
@@ -178,7 +193,7 @@ TEST_F(Launcher, OfTwoErrorsTheEarlierIsTheFirstCause) {
     fault.rank = rank;
     fault.message = rank == 1 ? "early" : "late";
     fault.time_s = 10 - rank;
-    write_fault(folder_.path(), fault);
+    prepare_fault(fault);
   }
   EXPECT_EQ(launch("exit 3", 2).first_cause, "rank 1: early");
 }
@@ -187,7 +202,7 @@ TEST_F(Launcher, AKillExplainsTheErrorsOfOthers) {
   WorkerFault fault;
   fault.rank = 0;
   fault.message = "something odd";
-  write_fault(folder_.path(), fault);
+  prepare_fault(fault);
   EXPECT_EQ(launch("[ $4 = 1 ] && kill -KILL $$; exit 3", 2).first_cause,
             "rank 1: killed by signal 9 (Killed); the system does that too when memory runs out");
 }
@@ -204,6 +219,16 @@ TEST_F(Launcher, WhatALineThrowsEndsTheWorkers) {
   on_line_ = [](const std::string&) { throw std::runtime_error("the disk is full"); };
   EXPECT_THROW(launch("echo ready; exec sleep 100", 2), std::runtime_error);
   expect_nothing_left();
+}
+
+TEST_F(Launcher, ForgetsWhatAnEarlierRunLeftInTheFolder) {
+  StatusFile::create(status_path(folder_.path(), 0))->set_phase("done");
+  WorkerFault fault;
+  fault.message = "of the run before";
+  write_fault(folder_.path(), fault);
+  write_file(folder_.path() + "/port", "1");
+  EXPECT_EQ(launch("exit 0", 1).first_cause, "rank 0: exited before its work was done");
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/port"));
 }
 
 TEST_F(Launcher, RefusesAWorkerThatIsNotThere) {
