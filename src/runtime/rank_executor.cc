@@ -140,8 +140,8 @@ void RankExecutor::run(const Run& what) {
   start_s_ = wall_s();
   for (ActionCursor at(program, plan_, rank_); !at.done(); at.next()) {
     const Action& action = at.action();
-    if (options_.on_action) options_.on_action(action, run_.iteration, at.position(), phase);
     try {
+      if (options_.on_action) options_.on_action(action, run_.iteration, at.position(), phase);
       if (recorded) {
         perform_and_record(action);
       } else {

@@ -1,0 +1,93 @@
+#include "equivalence/cases.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/counter_random.h"
+#include "data/index_stream.h"
+#include "equivalence/partitions.h"
+
+namespace graphpipe {
+namespace {
+
+constexpr int kMaxRanks = 6;
+constexpr std::int64_t kMaxMicroBatches = 8;
+
+}  // namespace
+
+const std::vector<std::string>& small_models() {
+  static const std::vector<std::string> models = {
+      "movielens:users=40,films=60,dim=8,hidden=12,title_dim=8",
+      "two-branch:blocks=2,sequence=5,hidden=8,heads=2,ffn=12",
+      "mmt:branches=3,layers=1,sequence=5,hidden=8,heads=2,ffn=12,outputs=3,dropout=100",
+      "transformer:layers=3,sequence=5,hidden=8,heads=2,ffn=12,outputs=3,dropout=100",
+      "digits:hidden=12,dropout=200",
+  };
+  return models;
+}
+
+std::string to_text(const EqualityCase& c) {
+  return fmt::format("{}: {} ranks, M = {}{}, {}{}, seed {}", c.model, c.ranks, c.micro_batches,
+                     c.short_last ? " (the last short)" : "", schedule_kind_name(c.schedule),
+                     c.chain ? ", chain order" : "", c.seed);
+}
+
+std::vector<EqualityCase> all_cases(const std::string& model, std::uint64_t seed) {
+  const CounterRandom random(combine_hash(seed, hash_bytes(model)));
+  std::vector<EqualityCase> cases;
+  for (int ranks = 1; ranks <= kMaxRanks; ++ranks) {
+    for (std::int64_t m = 1; m <= kMaxMicroBatches; ++m) {
+      for (const ScheduleKind schedule : {ScheduleKind::k1F1B, ScheduleKind::kGpipe}) {
+        for (const bool chain : {false, true}) {
+          for (const bool short_last : {false, true}) {
+            const std::uint64_t partition = random.bits(cases.size()) >> 40;
+            cases.push_back({model, ranks, m, schedule, chain, short_last, partition});
+          }
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<EqualityCase> sampled_cases(const std::string& model, std::size_t count,
+                                        std::uint64_t seed) {
+  std::vector<EqualityCase> cases = all_cases(model, seed);
+  shuffle_by_key(cases, seed);
+  cases.resize(std::min(count, cases.size()));
+  return cases;
+}
+
+Plan plan_of(const EqualityCase& c, const Graph& graph) {
+  const std::int64_t short_by = c.short_last ? kMicroBatch / 2 : 0;
+  Plan plan = cut_graph(
+      graph, {.stages = c.ranks,
+              .seed = c.seed,
+              .mini_batch = c.micro_batches * kMicroBatch - short_by,
+              .micro_batch = std::min(kMicroBatch, c.micro_batches * kMicroBatch - short_by),
+              .schedule = c.schedule,
+              .chain = c.chain});
+  plan.optimizer = c.seed % 2 == 0 ? OptimizerKind::kSgdMomentum : OptimizerKind::kAdam;
+  return plan;
+}
+
+Lesson lesson_of(const EqualityCase& c, const Plan& plan, std::int64_t samples) {
+  std::vector<std::int64_t> ids;
+  for (std::int64_t i = 0; i < samples; ++i) ids.push_back(i);
+  const IndexStream stream(ids, plan.mini_batch, c.seed);
+  Lesson lesson;
+  lesson.batches = {stream.mini_batch(0), stream.mini_batch(1), stream.mini_batch(2)};
+  std::vector<std::int64_t>& last = lesson.batches.back();
+  last.resize(std::max<std::size_t>(1, last.size() - last.size() / 3));
+  lesson.evaluated = {ids.begin(),
+                      ids.begin() + std::min<std::int64_t>(samples, 3 * plan.mini_batch / 2 + 1)};
+  lesson.options.optimizer = plan.optimizer;
+  lesson.options.learning_rate = plan.optimizer == OptimizerKind::kAdam ? 0.01 : 0.05;
+  lesson.options.momentum = plan.optimizer == OptimizerKind::kAdam ? 0 : 0.9;
+  lesson.options.weight_decay = 0.001;
+  lesson.options.seed = c.seed + 1;
+  return lesson;
+}
+
+}  // namespace graphpipe

@@ -1,0 +1,43 @@
+// The product that equality is shown over: model x ranks x micro-batches x schedule x order
+// edges x length of the last micro-batch. Tests take a seeded sample of it, bench/ the whole.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "equivalence/harness.h"
+#include "plan/plan.h"
+
+namespace graphpipe {
+
+// MODEL arguments: the models of the zoo at small size, dropout on where they have it.
+const std::vector<std::string>& small_models();
+
+struct EqualityCase {
+  std::string model;
+  int ranks = 1;                   // stages, each on one
+  std::int64_t micro_batches = 1;  // M
+  ScheduleKind schedule = ScheduleKind::k1F1B;
+  bool chain = false;       // order edges
+  bool short_last = false;  // the last micro-batch of a mini-batch is short
+  std::uint64_t seed = 1;   // of the partition, and of the optimiser's choice
+};
+std::string to_text(const EqualityCase& c);
+
+// All of one model but for the seeds, which are drawn from `seed`.
+std::vector<EqualityCase> all_cases(const std::string& model, std::uint64_t seed);
+// `count` of them, in an order by seed.
+std::vector<EqualityCase> sampled_cases(const std::string& model, std::size_t count,
+                                        std::uint64_t seed);
+
+inline constexpr std::int64_t kMicroBatch = 4;
+
+Plan plan_of(const EqualityCase& c, const Graph& graph);
+
+// Two full mini-batches and a short one, over data of `samples` samples.
+Lesson lesson_of(const EqualityCase& c, const Plan& plan, std::int64_t samples);
+
+}  // namespace graphpipe

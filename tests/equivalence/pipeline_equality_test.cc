@@ -1,0 +1,74 @@
+// Training by any plan equals training on one device: bitwise in float32 where the one
+// device runs the same micro-batches in the same order, and norm-wise against one full
+// batch. A seeded sample of the product of cases.h; bench/ runs the whole.
+
+#include <gtest/gtest.h>
+
+#include "data/dataset.h"
+#include "equivalence/cases.h"
+#include "equivalence/harness.h"
+#include "equivalence/partitions.h"
+#include "models/models.h"
+
+namespace graphpipe {
+namespace {
+
+constexpr std::int64_t kSamples = 128;
+constexpr std::uint64_t kSeed = 20250;
+constexpr std::size_t kBitwiseCases = 24;   // of each model
+constexpr std::size_t kFullBatchCases = 6;  // of each model and type
+
+class PipelineEquality : public testing::TestWithParam<std::string> {};
+
+TEST_P(PipelineEquality, IsBitwiseWithTheSameMicroBatches) {
+  const Graph graph = load_model(GetParam());
+  const auto dataset = synthetic_dataset(graph, kSamples, kSeed);
+  for (const EqualityCase& c : sampled_cases(GetParam(), kBitwiseCases, kSeed)) {
+    SCOPED_TRACE(to_text(c));
+    const Plan plan = plan_of(c, graph);
+    const Lesson lesson = lesson_of(c, plan, kSamples);
+    const Outcome expected =
+        train_on_one_device(graph, *dataset, lesson, plan.stages[0].micro_batch);
+    const Outcome got = train_by_plan(plan, graph, *dataset, lesson);
+    EXPECT_EQ(bitwise_difference(expected, got), "");
+    for (const auto& [name, value] : expected.metrics) {
+      EXPECT_NEAR(got.metrics.at(name), value, 1e-5 * std::abs(value)) << name;
+    }
+  }
+}
+
+// Against one full batch, with plain SGD (Adam turns rounding in a gradient that should be
+// zero into a step).
+void expect_equal_to_full_batch(const std::string& model, DType floating, double tolerance) {
+  const Graph graph = load_model(model, floating);
+  const auto dataset = synthetic_dataset(graph, kSamples, kSeed);
+  for (const EqualityCase& c : sampled_cases(model, kFullBatchCases, kSeed + 1)) {
+    SCOPED_TRACE(to_text(c));
+    Plan plan = plan_of(c, graph);
+    Lesson lesson = lesson_of(c, plan, kSamples);
+    lesson.options.optimizer = OptimizerKind::kSgd;
+    lesson.options.learning_rate = 0.05;
+    lesson.options.momentum = 0;
+    const Outcome expected = train_on_one_device(graph, *dataset, lesson, plan.mini_batch);
+    const Outcome got = train_by_plan(plan, graph, *dataset, lesson);
+    EXPECT_EQ(difference_beyond(tolerance, expected, got), "");
+  }
+}
+
+TEST_P(PipelineEquality, HoldsAgainstAFullBatchInFloat32) {
+  expect_equal_to_full_batch(GetParam(), DType::kFloat32, 1e-5);
+}
+
+TEST_P(PipelineEquality, HoldsAgainstAFullBatchInFloat64) {
+  expect_equal_to_full_batch(GetParam(), DType::kFloat64, 1e-11);
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, PipelineEquality, testing::ValuesIn(small_models()),
+                         [](const auto& info) {
+                           std::string name = info.param.substr(0, info.param.find(':'));
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace graphpipe
