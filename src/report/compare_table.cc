@@ -35,7 +35,7 @@ std::vector<std::string> plan_row(const ComparedPlan& row, double slowest_s) {
           fmt::format("{}", pipeline_depth(row.plan)),
           micro_batch_text(row.plan),
           seconds_text(estimate.iteration_s),
-          fmt::format("{:.4g}", estimate.throughput_samples_per_s),
+          rate_text(estimate.throughput_samples_per_s),
           estimate.iteration_s > 0 ? fmt::format("{:.2f}x", slowest_s / estimate.iteration_s) : "-",
           fmt::format("{:.1f} %", 100 * estimate.bubble_fraction),
           peak_text(row.plan),

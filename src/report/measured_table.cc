@@ -62,7 +62,7 @@ std::string compute_culprit(const std::vector<MeasuredStage>& stages, const Meas
                         departs(time_ratio(*most)) &&
                         time_ratio(*most) < kTogether * time_ratio(*least);
   const std::string by = slower_or_faster(time_ratio(worst));
-  if (!together) return fmt::format("operators {} than profiled on stage {}", by, worst.stage);
+  if (!together) return fmt::format("operators {} than predicted on stage {}", by, worst.stage);
   if (run.cores > 0 && run.ranks > run.cores && time_ratio(worst) > 1) {
     return fmt::format("ranks share cores ({} on {}): all stages up to {} than predicted",
                        run.ranks, run.cores, by);

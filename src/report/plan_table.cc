@@ -51,22 +51,17 @@ std::string operators_text(const Stage& stage, const Graph& graph, std::size_t w
   return head + " .. " + shortened(last, room - head.size()) + count;
 }
 
-// Of a micro-batch on one of the stage's devices.
-StageCost task_cost(const Stage& stage, const Graph& graph, const Cluster& cluster,
-                    const CostModel& costs) {
+// Computing alone: a micro-batch's forward and backward on one device, over its samples,
+// and over the devices where they take micro-batches in turn.
+double compute_s_per_sample(const Stage& stage, const Graph& graph, const Cluster& cluster,
+                            const CostModel& costs) {
   const auto width = static_cast<std::int64_t>(stage.devices.size());
-  const std::int64_t share = stage.replication == Replication::kSplit
-                                 ? (stage.micro_batch + width - 1) / width
-                                 : stage.micro_batch;
-  return stage_cost(costs, graph, stage.ops, share, cluster.type_of(stage.devices.front()));
-}
-
-// Computing alone: a micro-batch's forward and backward over its samples, and over the
-// devices where they take micro-batches in turn.
-double compute_s_per_sample(const Stage& stage, const StageCost& cost) {
-  const double width =
-      stage.replication == Replication::kRoundRobin ? static_cast<double>(stage.devices.size()) : 1;
-  return (cost.forward_s + cost.backward_s) / (width * static_cast<double>(stage.micro_batch));
+  const bool split = stage.replication == Replication::kSplit;
+  const std::int64_t share = split ? (stage.micro_batch + width - 1) / width : stage.micro_batch;
+  const StageCost cost =
+      stage_cost(costs, graph, stage.ops, share, cluster.type_of(stage.devices.front()));
+  const std::int64_t samples = split ? stage.micro_batch : width * stage.micro_batch;
+  return (cost.forward_s + cost.backward_s) / static_cast<double>(samples);
 }
 
 std::string stage_table(const Plan& plan, const Graph& graph, const Cluster& cluster,
@@ -77,19 +72,15 @@ std::string stage_table(const Plan& plan, const Graph& graph, const Cluster& clu
                    {"devices", Align::kLeft},
                    {"b"},
                    {"in flight"},
-                   {"forward"},
-                   {"backward"},
                    {"time/sample"}});
   std::vector<std::vector<std::string>> rows;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const Stage& stage = plan.stages[s];
-    const StageCost cost = task_cost(stage, graph, cluster, costs);
-    const double tps_s =
-        have_tps ? plan.estimate.stage_tps_s[s] : compute_s_per_sample(stage, cost);
+    const double tps_s = have_tps ? plan.estimate.stage_tps_s[s]
+                                  : compute_s_per_sample(stage, graph, cluster, costs);
     rows.push_back({fmt::format("{}", s), "", placement_text(stage),
                     fmt::format("{}", stage.micro_batch),
-                    fmt::format("{}", stage.in_flight_samples), seconds_text(cost.forward_s),
-                    seconds_text(cost.backward_s), seconds_text(tps_s)});
+                    fmt::format("{}", stage.in_flight_samples), seconds_text(tps_s)});
   }
   TextTable others = table;  // to know how much room the operators have
   for (const auto& row : rows) others.add_row(row);
@@ -163,9 +154,9 @@ std::string summary(const Plan& plan, const Cluster& cluster) {
                   schedule_kind_name(plan.schedule), optimizer_name(plan.optimizer), plan.costs);
   const PlanEstimate& estimate = plan.estimate;
   if (estimate.iteration_s <= 0) return text;
-  text += fmt::format("iteration {} ({:.4g} samples/s), bubble {:.1f} %",
-                      seconds_text(estimate.iteration_s), estimate.throughput_samples_per_s,
-                      100 * estimate.bubble_fraction);
+  text += fmt::format("iteration {} ({} samples/s), bubble {:.1f} %",
+                      seconds_text(estimate.iteration_s),
+                      rate_text(estimate.throughput_samples_per_s), 100 * estimate.bubble_fraction);
   if (estimate.lower_bound_s > 0) {
     text += fmt::format(", {:.1f} % above the lower bound of {}",
                         100 * (estimate.iteration_s / estimate.lower_bound_s - 1),

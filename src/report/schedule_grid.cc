@@ -120,8 +120,9 @@ class Grid {
     return static_cast<int>(std::lround(time_s * unit_ / shortest_s_));
   }
 
-  // The whole trace if it fits in narrow cells, else its beginning and its end. Both begin
-  // and end where a task would, if all were as long as the shortest.
+  // The whole trace if it fits in narrow cells, else its beginning and its end: as wide
+  // cells as let the warm-up be seen. Both parts begin and end where a task would, if all
+  // were as long as the shortest.
   void choose_panels() {
     if (shortest_s_ <= 0) return;
     const int room =
@@ -129,18 +130,31 @@ class Grid {
     const int widest = std::clamp(longest_label_ + 1, kNarrowestUnit, kWidestUnit);
     for (unit_ = widest; unit_ >= kNarrowestUnit; --unit_) {
       const int end = column(trace_.iteration_s);
-      if (end <= room) {
-        panels_ = {{0, end}};
-        return;
-      }
-      if (unit_ <= longest_label_) break;
+      if (end > room) continue;
+      panels_ = {{0, end}};
+      return;
     }
-    unit_ = widest;
-    const int end = column(trace_.iteration_s);
     const int both = room - static_cast<int>(kCut.size());
-    const int first = static_cast<int>(kFirstShare * both) / unit_ * unit_;
-    const int second_begin = (end - (both - first) + unit_ - 1) / unit_ * unit_;
-    panels_ = {{0, first}, {second_begin, end}};
+    for (unit_ = widest;; --unit_) {
+      const int first = static_cast<int>(kFirstShare * both) / unit_ * unit_;
+      if (column(warm_up_s()) > first && unit_ > kNarrowestUnit) continue;
+      const int end = column(trace_.iteration_s);
+      const int second_begin = (end - (both - first) + unit_ - 1) / unit_ * unit_;
+      panels_ = {{0, first}, {second_begin, end}};
+      return;
+    }
+  }
+
+  // When the first backward has ended.
+  double warm_up_s() const {
+    double end_s = trace_.iteration_s;
+    bool found = false;
+    for (const TraceEvent& event : trace_.events) {
+      if (!is_compute(event.action.kind) || event.action.kind == ActionKind::kForward) continue;
+      end_s = std::min(end_s, event.end_s);
+      found = true;
+    }
+    return found ? end_s : 0;
   }
 
   std::string row(RankId rank, const Panel& panel) {

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace graphpipe {
 
@@ -53,6 +55,11 @@ std::string TextTable::text() const {
 std::string shortened(const std::string& text, std::size_t width) {
   if (text.size() <= width) return text;
   return fmt::format("~{}", text.substr(text.size() - width + 1));
+}
+
+std::string rate_text(double per_second) {
+  return per_second < 1000 ? fmt::format("{:.4g}", per_second)
+                           : count_text(static_cast<std::int64_t>(std::llround(per_second)));
 }
 
 }  // namespace graphpipe

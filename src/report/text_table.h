@@ -36,4 +36,7 @@ class TextTable {
 // The text, or its end behind a "~" where it is longer than `width`.
 std::string shortened(const std::string& text, std::size_t width);
 
+// "1,234", "12.34": four digits where it matters.
+std::string rate_text(double per_second);
+
 }  // namespace graphpipe
