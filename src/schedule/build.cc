@@ -175,15 +175,19 @@ Schedule build(const Plan& plan, const std::vector<bool>& backward, std::int64_t
   for (std::size_t r = 0; r < works.size(); ++r) {
     RankProgram& program = schedule.ranks[r];
     ProgramBuilder builder(plan, works[r], samples);
-    builder.forwards(works[r].warm_up, program.prologue);
     if (schedule.repeats == 0) {
+      builder.forwards(works[r].warm_up, program.prologue);
       builder.rest(program.prologue);
-      continue;
+    } else if (works[r].whole_tasks == 0) {  // all of it is at the mini-batch's end
+      builder.forwards(works[r].warm_up, program.epilogue);
+      builder.rest(program.epilogue);
+    } else {
+      const std::int64_t rounds = period / works[r].round_samples;
+      builder.forwards(works[r].warm_up, program.prologue);
+      builder.rounds(rounds, program.period);
+      builder.skip_rounds(rounds * (repeats - 1));
+      builder.rest(program.epilogue);
     }
-    const std::int64_t rounds = works[r].whole_tasks == 0 ? 0 : period / works[r].round_samples;
-    builder.rounds(rounds, program.period);
-    builder.skip_rounds(rounds * (repeats - 1));
-    builder.rest(program.epilogue);
   }
   return schedule;
 }

@@ -11,8 +11,8 @@
 namespace graphpipe {
 
 struct TraceEvent {
-  RankId rank;
-  Action action;       // computes and messages; of a message, the sender's action
+  RankId rank = {};
+  Action action = {};  // computes and messages; of a message, the sender's action
   double start_s = 0;  // from the iteration's start
   double end_s = 0;
 };
@@ -23,7 +23,7 @@ struct RankUse {
 };
 
 struct MemorySample {
-  RankId rank;
+  RankId rank = {};
   double time_s = 0;
   std::int64_t bytes = 0;
 };

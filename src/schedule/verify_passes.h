@@ -63,7 +63,7 @@ void verify_tasks(const VerifyContext& context, FaultList& faults);
 bool verify_values(const VerifyContext& context, FaultList& faults);
 // V1 and V2.
 void verify_messages(const VerifyContext& context, FaultList& faults);
-// V3. Requires: V1 and V2 hold.
+// V3. Requires: V1, V2, V4 and V8 hold.
 struct WaitResult {
   bool repeats = false;  // two repetitions began with all ranks in the same state
   std::int64_t steps = 0;

@@ -155,15 +155,15 @@ class Execution {
     last_state_ = std::move(state);
   }
 
-  // The rank that this stuck rank waits for; itself where none ever acts (V1, V8 say why).
+  // The rank that this stuck rank waits for.
   std::size_t waits_for(std::size_t rank) const {
     const Action& action = cursors_[rank].action();
     if (action.kind != ActionKind::kWaitReduce) return action.peer.index();
     const auto b = static_cast<std::size_t>(action.bucket);
-    for (const RankId other : context_.schedule.buckets[b].ranks) {
-      if (!reductions_[b].started.contains(other)) return other.index();
-    }
-    return rank;
+    const std::vector<RankId>& holders = context_.schedule.buckets[b].ranks;
+    const auto missing = std::ranges::find_if(
+        holders, [&](RankId other) { return !reductions_[b].started.contains(other); });
+    return missing->index();  // there is one, or the rank were not stuck
   }
 
   std::string stuck_text(std::size_t rank) const {
@@ -179,29 +179,25 @@ class Execution {
     return fmt::format("{} (until rank {} joins)", here, other);
   }
 
-  // Follows the waits from the first stuck rank to a cycle, or to a rank that has ended.
+  // Follows the waits from the first stuck rank to a cycle. A rank that has ended has done all
+  // that others wait for (V1, V8), so every wait leads to another stuck rank.
   void report_stuck() {
     if (blocked_.empty()) return;
     std::vector<std::size_t> walk{*blocked_.begin()};
     while (true) {
       const std::size_t next = waits_for(walk.back());
+      GP_CHECK(blocked_.contains(next), "rank {} waits for rank {}, which has ended", walk.back(),
+               next);
       const auto seen = std::ranges::find(walk, next);
       if (seen != walk.end()) {
         walk.erase(walk.begin(), seen);
-        break;
-      }
-      if (!blocked_.contains(next)) {
-        walk = {walk.back()};
         break;
       }
       walk.push_back(next);
     }
     std::ranges::rotate(walk, std::ranges::min_element(walk));
     const ActionCursor& at = cursors_[walk.front()];
-    std::string message =
-        walk.size() == 1
-            ? fmt::format("rank {} waits for ever: rank {} has ended", walk[0], waits_for(walk[0]))
-            : fmt::format("ranks {} wait for each other", fmt::join(walk, ", "));
+    std::string message = fmt::format("ranks {} wait for each other", fmt::join(walk, ", "));
     for (const std::size_t rank : walk) message += "\n  " + stuck_text(rank);
     faults_.add("V3", context_.place(RankId(walk.front()), at.position(), at.action()), message);
   }

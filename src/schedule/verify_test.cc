@@ -1,0 +1,125 @@
+// What a good schedule is, and what the verifier costs. Faults: verify_faults_test.cc.
+
+#include "schedule/verify.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "plan/stage_memory.h"
+#include "schedule/build.h"
+#include "schedule/lower.h"
+#include "schedule/test_plans.h"
+
+namespace graphpipe {
+namespace {
+
+std::string faults_text(const Verification& verification) {
+  std::string text;
+  for (const Fault& fault : verification.faults) {
+    text += fault.rule + " at " + fault.where + ": " + fault.message + "\n";
+  }
+  return text;
+}
+
+Verification verified(const TestPlan& t, std::int64_t samples) {
+  return verify(lower(build_schedule(t.plan, t.graph, samples), t.plan, t.graph), t.plan, t.graph,
+                t.cluster, t.costs);
+}
+
+TEST(VerifyPlan, AcceptsRandomPlans) {
+  int periodic = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    const PlanSpec spec = random_spec(seed, seed % 7 == 0);
+    const TestPlan t = make_plan(spec);
+    ASSERT_EQ(faults_text(verify_plan(t.plan, t.graph, t.cluster, t.costs)), "")
+        << "seed " << seed << "\n"
+        << to_text(build_schedule(t.plan, t.graph, spec.samples), t.plan);
+    const Schedule schedule = build_schedule(t.plan, t.graph, spec.samples);
+    periodic += lower(schedule, t.plan, t.graph).repeats > 4 ? 1 : 0;
+  }
+  EXPECT_GT(periodic, 10);
+}
+
+TEST(Verify, AcceptsShortMiniBatchesOfRandomPlans) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    const TestPlan t = make_plan(random_spec(seed));
+    for (std::int64_t samples = 1; samples < t.plan.mini_batch; samples += 1 + samples / 2) {
+      ASSERT_EQ(faults_text(verified(t, samples)), "") << "seed " << seed << ", " << samples;
+    }
+  }
+}
+
+TEST(Verify, CostsTheDepthNotTheNumberOfMicroBatches) {
+  for (const std::string edges : {"0>1 1>2 2>3", "0>1 0>2 1>3 2>3 0>3"}) {
+    const TestPlan t = make_plan({.edges = edges, .samples = 1024, .stages = 4});
+    const Verification few = verified(t, 4 * 4);
+    const Verification many = verified(t, 16 * 4);
+    EXPECT_EQ(faults_text(few) + faults_text(many), "");
+    EXPECT_GT(few.steps, 0);
+    EXPECT_EQ(few.steps, many.steps);
+    EXPECT_EQ(many.steps, verified(t, 1024).steps);
+  }
+}
+
+TEST(Verify, PeakMemoryIsFlatInTheNumberOfMicroBatches) {
+  const TestPlan t = make_plan({.edges = "0>1 0>2 1>3 2>3", .samples = 1024, .stages = 4});
+  const Verification few = verified(t, 4 * 4);
+  const Verification many = verified(t, 16 * 16);
+  for (std::size_t r = 0; r < 4; ++r) {
+    EXPECT_EQ(few.memory[r].peak_bytes, many.memory[r].peak_bytes) << "rank " << r;
+  }
+}
+
+// A chain of two, two samples in flight on the first stage. What a sample's forward saves:
+// stage 0 the input x and op0 (4 floats each), stage 1 op0, op1, target and the loss.
+TEST(Verify, PeakMemoryByHand) {
+  TestPlan t = make_plan({.edges = "0>1", .in_flight = {2, 1}, .samples = 8});
+  t.plan.optimizer = OptimizerKind::kSgdMomentum;
+  const std::int64_t message = message_bytes(t.graph, t.plan.edges[0], 1, false);
+  ASSERT_EQ(message, 128 + 8 + 64);
+  ASSERT_EQ(channel_window_samples(t.plan, t.plan.edges[0]), 2);
+  const Verification verification = verified(t, 8);
+  ASSERT_EQ(faults_text(verification), "");
+  const std::int64_t static_bytes = 3 * 4 * (16 + 4);
+  EXPECT_EQ(verification.memory[0].static_bytes, static_bytes);
+  EXPECT_EQ(verification.memory[1].static_bytes, static_bytes);
+  // Rank 0: two samples saved, two messages on the way out, and on the way in the gradient that
+  // came, until it is freed, beside two that are posted.
+  EXPECT_EQ(verification.memory[0].peak_bytes, static_bytes + 2 * (16 + 16) + 5 * message);
+  EXPECT_EQ(verification.memory[0].peak_at, "post 0>1 B [2,3)");
+  // Rank 1 while its forward runs: what that saves, its message and two that are posted, two
+  // gradients on the way out.
+  EXPECT_EQ(verification.memory[1].peak_bytes,
+            static_bytes + (16 + 16 + 16 + 4) + 3 * message + 2 * message);
+  EXPECT_EQ(verification.memory[1].peak_at, "1F2");
+}
+
+TEST(Verify, EvaluationHoldsWeightsOnly) {
+  const TestPlan t = make_plan({.edges = "0>1", .in_flight = {2, 1}, .samples = 8});
+  const Schedule forward = lower(build_forward_schedule(t.plan, t.graph, 8), t.plan, t.graph);
+  const Verification verification = verify(forward, t.plan, t.graph, t.cluster, t.costs);
+  EXPECT_EQ(faults_text(verification), "");
+  EXPECT_EQ(verification.memory[0].static_bytes, 4 * (16 + 4));
+}
+
+// The planner's estimate is an upper bound: it may refuse what fits, never accept what does not.
+TEST(StageMemory, IsAnUpperBoundOfWhatTheVerifierCounts) {
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    const TestPlan t = make_plan(random_spec(seed, seed % 7 == 0));
+    const Verification verification = verify_plan(t.plan, t.graph, t.cluster, t.costs);
+    ASSERT_EQ(faults_text(verification), "");
+    std::size_t rank = 0;
+    for (std::size_t s = 0; s < t.plan.stages.size(); ++s) {
+      const std::int64_t bound =
+          stage_memory(t.plan, t.graph, t.costs, t.cluster.types[0], StageId(s)).total();
+      for (std::size_t d = 0; d < t.plan.stages[s].devices.size(); ++d, ++rank) {
+        EXPECT_LE(verification.memory[rank].peak_bytes, bound)
+            << "seed " << seed << ", stage " << s << ", replica " << d << ", at "
+            << verification.memory[rank].peak_at;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace graphpipe
