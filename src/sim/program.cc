@@ -108,10 +108,8 @@ class Compiler {
     return link_between(cluster_, device(std::get<2>(key)), device(std::get<3>(key)));
   }
 
-  // The part of a transfer that does not hold ports.
-  double latency_s(const Link& link) const {
-    return std::min(link.latency_s, costs_.transfer_s(0, link));
-  }
+  // The part of a transfer that does not hold ports: what a message of no bytes takes.
+  double latency_s(const Link& link) const { return costs_.transfer_s(0, link); }
 
   double seconds_of(RankId rank, const Action& action) {
     if (step_kind(action.kind) == StepKind::kCompute) return task_costs_.of(rank, action).seconds;

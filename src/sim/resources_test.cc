@@ -179,19 +179,21 @@ TEST(Resources, FartherMessagesPassTheNearerSharedPortsToo) {
   EXPECT_EQ(sent_forward(run(p)), "0>4 1-2, 1>3 2-3");
 }
 
-class ConstantTransfers : public LinearCosts {
+// As a measured profile does: the link's own figures count for nothing.
+class MeasuredTransfers : public LinearCosts {
  public:
-  using LinearCosts::LinearCosts;
-  explicit ConstantTransfers(const LinearCosts& costs) : LinearCosts(costs) {}
-  double transfer_s(std::int64_t /*bytes*/, const Link& /*link*/) const override { return 0.5; }
+  explicit MeasuredTransfers(const LinearCosts& costs) : LinearCosts(costs) {}
+  double transfer_s(std::int64_t bytes, const Link& /*link*/) const override {
+    return bytes > 0 ? 0.75 : 0.5;
+  }
 };
 
 TEST(Resources, ACostModelMayPriceTransfersItself) {
-  Pipeline p = make_pipeline({"0>1", {1, 1}, 1});
-  p.cluster.levels[0].link.latency_s = 7;
+  Pipeline p = make_pipeline({"0>1 0>2", {1, 1, 1}, 1});
+  p.cluster.levels[0].link = {1, 7};
   const Trace trace =
-      simulate_plan(p.plan, p.graph, p.cluster, ConstantTransfers(p.costs), {.events = true});
-  EXPECT_EQ(sent_forward(trace), "0>1 1-1.5");
+      simulate_plan(p.plan, p.graph, p.cluster, MeasuredTransfers(p.costs), {.events = true});
+  EXPECT_EQ(sent_forward(trace), "0>1 1-1.75, 0>2 1.25-2");
 }
 
 TEST(Resources, ASplitReplicaTakesAsLongAsItsShare) {

@@ -57,6 +57,7 @@ TaskCost TaskCosts::ask(const Action& action, const DeviceType& device) const {
       cost.seconds = whole.backward_s;
       break;
     default:
+      cost.seconds = costs_.task_overhead_s();
       for (const OpId op : ops) {
         cost.seconds +=
             costs_.op_cost(graph_, op, samples, 1, device, phase_of(action.kind)).seconds;
