@@ -138,6 +138,16 @@ std::map<std::string, ProfileEntry> measure_entries(
   return entries;
 }
 
+void scale_to_wall_time(Profile& profile) {
+  const double turns = std::max(1.0, static_cast<double>(profile.load) / profile.cores);
+  for (auto& [signature, entry] : profile.entries) {
+    for (ProfilePoint& point : entry.points) {
+      point.forward_s *= turns;
+      point.backward_s *= turns;
+    }
+  }
+}
+
 // One message there and one back, `rounds` times; the least one-way time.
 double ping_pong_s(Transport& transport, std::int64_t bytes, int rounds) {
   const at::Tensor out = at::zeros({bytes}, at::kByte);
@@ -196,6 +206,7 @@ Profile measure_profile(const Graph& graph, const ProfileOptions& options, Trans
   profile.load = transport.size();
   profile.cores = static_cast<int>(std::thread::hardware_concurrency());
   profile.entries = measure_entries(graph, options, transport, progress);
+  scale_to_wall_time(profile);
   progress("messages between ranks");
   const TransferLine line = measure_transfers(transport, options.repeats);
   at::Tensor shared = at::zeros({2}, at::kDouble);

@@ -2,10 +2,11 @@
 // are made with.
 //
 // Seconds are CPU time of the rank's thread, not clock time: `load` workers measure at the
-// same time, so caches and memory bandwidth are shared as they will be in the run, but the
-// time in which another rank had the core is not counted. That makes a cost "on a device
-// that has its cores to itself", as CostModel wants it; that ranks take turns on the cores
-// is the simulator's to add (it models the cores as a resource).
+// same time, so caches and memory bandwidth are shared as they will be in the run, but who
+// else had the core meanwhile makes no difference. A Profile holds wall times under its
+// load; where more ranks measure than there are cores, CPU times are put down as the wall
+// times of ranks that take turns evenly (times load / cores), which is what ProfiledCosts
+// takes out again.
 
 #pragma once
 
@@ -36,7 +37,8 @@ struct ProfileOptions {
 Profile measure_profile(const Graph& graph, const ProfileOptions& options, Transport& transport,
                         const std::function<void(const std::string& signature)>& progress);
 
-// One operator at one sample count, on this thread. Throws what the library throws.
+// One operator at one sample count, on this thread, in CPU time. Throws what the library
+// throws.
 ProfilePoint measure_op(const Graph& graph, OpId op, std::int64_t samples, int repeats,
                         double least_s);
 
