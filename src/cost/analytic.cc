@@ -46,7 +46,7 @@ double tile_share(const Product& product, int multiprocessors) {
   for (const Tile& tile : kTiles) {
     const std::int64_t tiles = product.problems * divide_up(product.rows, tile.rows) *
                                divide_up(product.columns, tile.columns);
-    // r = e * elements / (T * area) * T / (P * ceil(T / P)); T cancels.
+    // r = e * elements / (T * area) * T / (P ceil(T / P)); T cancels.
     const std::int64_t slots = multiprocessors * divide_up(tiles, multiprocessors);
     best = std::max(
         best, tile.efficiency * elements /
@@ -73,15 +73,17 @@ AttentionSizes attention_sizes(const Graph& graph, const Operator& op, std::int6
 }
 
 // FLOPs / r, summed over the operator's products: what the peak has to deliver.
-double linear_work(const Graph& graph, const Operator& op, std::int64_t samples, int P) {
+double linear_work(const Graph& graph, const Operator& op, std::int64_t samples,
+                   int multiprocessors) {
   const std::vector<std::int64_t>& weight = graph.param(op.params.front()).shape;  // (out, in)
   const Tensor& y = graph.tensor(op.outputs.front());
   const std::int64_t rows = units_of(graph, op, samples) * (element_count(y.shape) / weight[0]);
   const Product product{1, rows, weight[0], weight[1]};
-  return product.flops() / tile_share(product, P);
+  return product.flops() / tile_share(product, multiprocessors);
 }
 
-double matmul_work(const Graph& graph, const Operator& op, std::int64_t samples, int P) {
+double matmul_work(const Graph& graph, const Operator& op, std::int64_t samples,
+                   int multiprocessors) {
   const Tensor& a = graph.tensor(op.inputs[0]);
   const Tensor& b = graph.tensor(op.inputs[1]);
   const std::vector<std::int64_t>& y = graph.tensor(op.outputs.front()).shape;
@@ -91,29 +93,30 @@ double matmul_work(const Graph& graph, const Operator& op, std::int64_t samples,
   const std::int64_t m = y[y.size() - 2];
   const Product product = shared_b ? Product{1, rows, columns, a.shape.back()}
                                    : Product{rows / m, m, columns, a.shape.back()};
-  return product.flops() / tile_share(product, P);
+  return product.flops() / tile_share(product, multiprocessors);
 }
 
-double attention_work(const AttentionSizes& n, int P) {
+double attention_work(const AttentionSizes& n, int multiprocessors) {
   const std::int64_t head = n.C / n.h;
   const Product products[] = {{1, n.B * n.S, 3 * n.C, n.C},  // queries, keys, values
                               {n.B * n.h, n.S, n.S, head},   // scores
                               {n.B * n.h, n.S, head, n.S},   // context
                               {1, n.B * n.S, n.C, n.C}};     // out
   double work = 0;
-  for (const Product& product : products) work += product.flops() / tile_share(product, P);
+  for (const Product& product : products)
+    work += product.flops() / tile_share(product, multiprocessors);
   return work;
 }
 
-double forward_work(const Graph& graph, OpId id, std::int64_t samples, int P) {
+double forward_work(const Graph& graph, OpId id, std::int64_t samples, int multiprocessors) {
   const Operator& op = graph.op(id);
   switch (op.kind) {
     case OpKind::kLinear:
-      return linear_work(graph, op, samples, P);
+      return linear_work(graph, op, samples, multiprocessors);
     case OpKind::kMatmul:
-      return matmul_work(graph, op, samples, P);
+      return matmul_work(graph, op, samples, multiprocessors);
     case OpKind::kAttention:
-      return attention_work(attention_sizes(graph, op, samples), P);
+      return attention_work(attention_sizes(graph, op, samples), multiprocessors);
     case OpKind::kLayerNorm:
     case OpKind::kSoftmax:
     case OpKind::kGelu:
