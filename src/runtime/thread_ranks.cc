@@ -24,7 +24,7 @@ bool merely_lost_a_peer(const std::exception_ptr& error) {
 
 }  // namespace
 
-void run_thread_ranks(std::vector<std::unique_ptr<Transport>> transports,
+void run_thread_ranks(std::vector<std::unique_ptr<Transport>>& transports,
                       const std::function<void(Transport&)>& body) {
   std::vector<std::exception_ptr> errors(transports.size());
   std::vector<std::thread> threads;

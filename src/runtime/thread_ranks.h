@@ -11,10 +11,10 @@
 namespace graphpipe {
 
 // Runs `body` on a thread for each transport, each computing on one core. A rank that
-// throws lets go of its connections at once, so that the others fail too and all end.
-// Throws what went wrong first: an error that is not merely the loss of a peer, where there
-// is one (of several, that of the smallest rank).
-void run_thread_ranks(std::vector<std::unique_ptr<Transport>> transports,
+// throws lets go of its transport at once, so that the others fail too and all end. Throws what
+// went wrong first: an error that is not merely the loss of a peer, where there is one (of several,
+// that of the smallest rank).
+void run_thread_ranks(std::vector<std::unique_ptr<Transport>>& transports,
                       const std::function<void(Transport&)>& body);
 
 }  // namespace graphpipe

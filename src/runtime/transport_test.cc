@@ -5,7 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <filesystem>
+#include <chrono>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -17,8 +18,13 @@ namespace {
 
 at::Tensor bytes(std::int64_t n, int value) { return at::full({n}, value, at::kByte); }
 
+void run_connected(int ranks, double timeout_s, const std::function<void(Transport&)>& body) {
+  auto transports = connect_threads(ranks, timeout_s);
+  run_thread_ranks(transports, body);
+}
+
 TEST(Transport, MessagesMatchByTagInAnyOrder) {
-  run_thread_ranks(connect_threads(2, 10), [](Transport& transport) {
+  run_connected(2, 10, [](Transport& transport) {
     constexpr int kMessages = 50;
     std::vector<std::unique_ptr<PendingMessage>> pending;
     std::vector<at::Tensor> received;
@@ -38,7 +44,7 @@ TEST(Transport, MessagesMatchByTagInAnyOrder) {
 }
 
 TEST(Transport, BothDirectionsBetweenTwoRanksAtOnce) {
-  run_thread_ranks(connect_threads(2, 10), [](Transport& transport) {
+  run_connected(2, 10, [](Transport& transport) {
     const int peer = 1 - transport.rank();
     const at::Tensor received = bytes(1 << 20, 255);
     const auto receive = transport.post_receive(received, peer, 7);
@@ -51,7 +57,7 @@ TEST(Transport, BothDirectionsBetweenTwoRanksAtOnce) {
 
 TEST(Transport, SumsGiveEveryRankTheSameBits) {
   std::vector<at::Tensor> sums(4);
-  run_thread_ranks(connect_threads(4, 10), [&](Transport& transport) {
+  run_connected(4, 10, [&](Transport& transport) {
     at::Tensor values = at::empty({1000}, at::kDouble);
     for (std::int64_t i = 0; i < 1000; ++i) {
       values.data_ptr<double>()[i] = 1.0 / static_cast<double>(3 + i * (transport.rank() + 1));
@@ -65,7 +71,7 @@ TEST(Transport, SumsGiveEveryRankTheSameBits) {
 
 TEST(Transport, BarrierWaitsForAll) {
   std::atomic<int> arrived = 0;
-  run_thread_ranks(connect_threads(3, 10), [&](Transport& transport) {
+  run_connected(3, 10, [&](Transport& transport) {
     ++arrived;
     transport.barrier();
     EXPECT_EQ(arrived, 3);
@@ -74,7 +80,7 @@ TEST(Transport, BarrierWaitsForAll) {
 
 TEST(Transport, ALostPeerIsNamed) {
   try {
-    run_thread_ranks(connect_threads(2, 10), [](Transport& transport) {
+    run_connected(2, 10, [](Transport& transport) {
       if (transport.rank() == 1) throw PeerError("gone");
       transport.post_receive(bytes(64, 0), 1, 0)->wait();
     });
@@ -86,7 +92,7 @@ TEST(Transport, ALostPeerIsNamed) {
 
 TEST(Transport, AMessageThatNeverComesEndsTheWait) {
   try {
-    run_thread_ranks(connect_threads(2, 0.2), [](Transport& transport) {
+    run_connected(2, 0.2, [](Transport& transport) {
       if (transport.rank() == 0) transport.post_receive(bytes(64, 0), 1, 0)->wait();
       if (transport.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
     });

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <memory>
 #include <mutex>
 
 #include "equivalence/partitions.h"
@@ -64,10 +65,17 @@ void run_ranks(const Plan& plan, const Graph& graph, const Dataset& dataset,
                const RankTrainerOptions& options, const RankBody& body) {
   const int ranks = devices_used(plan);
   const Cluster cluster = test_cluster(ranks);
-  run_thread_ranks(connect_threads(ranks, kTimeoutS), [&](Transport& transport) {
+  // Connecting takes longer than training something this small, so connections are used
+  // again, except after a failure.
+  static std::map<int, std::vector<std::unique_ptr<Transport>>> connected;
+  std::vector<std::unique_ptr<Transport>> transports = std::move(connected[ranks]);
+  connected.erase(ranks);
+  if (transports.empty()) transports = connect_threads(ranks, kTimeoutS);
+  run_thread_ranks(transports, [&](Transport& transport) {
     RankTrainer trainer(plan, graph, cluster, dataset, transport, options);
     body(trainer, transport.rank());
   });
+  connected[ranks] = std::move(transports);
 }
 
 Outcome train_by_plan(const Plan& plan, const Graph& graph, const Dataset& dataset,

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::int64_t kSamples = 128;
 constexpr std::uint64_t kSeed = 20250;
-constexpr std::size_t kBitwiseCases = 24;   // of each model
-constexpr std::size_t kFullBatchCases = 6;  // of each model and type
+constexpr std::size_t kBitwiseCases = 48;    // of each model
+constexpr std::size_t kFullBatchCases = 12;  // of each model and type
 
 class PipelineEquality : public testing::TestWithParam<std::string> {};
 
@@ -64,8 +64,8 @@ TEST_P(PipelineEquality, HoldsAgainstAFullBatchInFloat64) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, PipelineEquality, testing::ValuesIn(small_models()),
-                         [](const auto& info) {
-                           std::string name = info.param.substr(0, info.param.find(':'));
+                         [](const auto& model) {
+                           std::string name = model.param.substr(0, model.param.find(':'));
                            std::erase(name, '-');
                            return name;
                          });
