@@ -178,12 +178,19 @@ struct Run {
   std::unique_ptr<RankTrainer> trainer;
 };
 
+void check_rank(int count) {
+  if (worker().rank < count) return;
+  throw InputError("--rank", fmt::format("{} is not a rank of this job, which has {} (from 0)",
+                                         worker().rank, count));
+}
+
 void train(Run& run) {
   const Job& job = run.job;
   StatusFile& status = *worker().status;
   run.inputs = read_job_inputs(job.folder);
   const auto& [plan, graph, cluster] = run.inputs;
   worker().plan = plan;
+  check_rank(worker_count(job, plan));
   run.costs = read_costs(job.folder);
   run.dataset = load_dataset(job.train.data, graph, job.train.seed);
   status.set_phase("connect");
@@ -214,6 +221,7 @@ void train(Run& run) {
 void profile(Run& run) {
   const Job& job = run.job;
   StatusFile& status = *worker().status;
+  check_rank(job.profile_load);
   run.inputs.graph = read_job_graph(job.folder);
   status.set_phase("connect");
   run.transport = connect_gloo(job.folder, worker().rank, job.profile_load, kProfileTimeoutS);
@@ -277,4 +285,8 @@ int worker_main(int argc, char** argv) {
 }  // namespace
 }  // namespace graphpipe
 
-int main(int argc, char** argv) { return graphpipe::worker_main(argc, argv); }
+int main(int argc, char** argv) {
+  const int code = graphpipe::worker_main(argc, argv);
+  std::fflush(nullptr);
+  _exit(code);  // the library's own clearing up takes a second on a busy machine
+}

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -213,6 +214,25 @@ TEST_F(Launcher, ASignalToTheLauncherEndsTheWorkers) {
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_EQ(result.first_cause, "ended by signal 15 (Terminated)");
   expect_nothing_left();
+}
+
+// The orphans come to this process, which says that it takes them.
+TEST_F(Launcher, ItsDeathEndsTheWorkers) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    on_line_ = [](const std::string&) { kill(getpid(), SIGKILL); };
+    launch("echo ready; exec sleep 100", 2);
+    _exit(1);
+  }
+  int ended = 0;
+  for (int status = 0; waitpid(-1, &status, 0) > 0; ++ended) {
+    // A worker that finds its launcher dead before it has begun leaves with 127.
+    const bool early = WIFEXITED(status) && WEXITSTATUS(status) == 127;
+    EXPECT_TRUE(early || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)) << status;
+  }
+  EXPECT_EQ(ended, 3);
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 TEST_F(Launcher, WhatALineThrowsEndsTheWorkers) {
