@@ -45,6 +45,7 @@ struct Walk {
   std::vector<std::vector<Action>> repetitions;
   std::vector<std::vector<std::int64_t>> states;  // at each repetition's start, and after all
   std::vector<Action> epilogue;
+  bool idle = false;              // in every repetition
   std::ptrdiff_t last_sends = 0;  // wait_sends at its end
 };
 
@@ -67,6 +68,7 @@ class Lowering {
     const RankProgram& program = schedule_.ranks[rank.index()];
     RankLowering lowering(map_, rank, placed);
     Walk result;
+    result.idle = program.period.empty();
     lowering.start(result.prologue);
     for (const Action& a : program.prologue) lowering.lower(a, result.prologue);
     for (std::int64_t i = 0; i < schedule_.repeats; ++i) {
@@ -105,9 +107,11 @@ struct Steady {
 
 Steady steady_state(const std::vector<Walk>& walks, const Plan& plan, const Schedule& schedule) {
   const auto repeats = static_cast<std::size_t>(schedule.repeats);
-  // Whether repetition i is followed by one like it, and that by the same state.
+  // Whether repetition i is followed by one like it, and that by the same state. Ranks whose
+  // only work is at the mini-batch's end must not see it yet.
   const auto goes_on = [&](std::size_t i) {
     return std::ranges::all_of(walks, [&](const Walk& walk) {
+      if (walk.idle) return walk.prologue.empty();
       return walk.states[i] == walk.states[i + 1] && walk.states[i + 1] == walk.states[i + 2] &&
              same_but_shifted(walk.repetitions[i], walk.repetitions[i + 1], plan,
                               schedule.period_samples);

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "plan/stage_memory.h"
-#include "schedule/owner_map.h"
 
 namespace graphpipe {
 namespace {
@@ -39,37 +38,9 @@ MessageMap::MessageMap(const Plan& plan, const Graph& graph, const Schedule& sch
   sizes_.resize(2 * plan.edges.size());
 }
 
-const std::vector<EdgeId>& MessageMap::incoming_edges(StageId stage, Direction direction) const {
-  return direction == Direction::kForward ? in_[stage.index()] : out_back_[stage.index()];
-}
-
 StageId MessageMap::peer_stage(EdgeId edge, StageId stage) const {
   const StageEdge& ends = plan_.edge(edge);
   return ends.from == stage ? ends.to : ends.from;
-}
-
-std::vector<Message> MessageMap::incoming(StageId stage, RankId rank, Direction direction,
-                                          SampleRange x) const {
-  return messages(incoming_edges(stage, direction), stage, rank, direction, x);
-}
-
-std::vector<Message> MessageMap::outgoing(StageId stage, RankId rank, Direction direction,
-                                          SampleRange x) const {
-  return messages(direction == Direction::kForward ? out_[stage.index()] : in_back_[stage.index()],
-                  stage, rank, direction, x);
-}
-
-std::vector<Message> MessageMap::messages(const std::vector<EdgeId>& edges, StageId stage,
-                                          RankId rank, Direction direction, SampleRange x) const {
-  std::vector<Message> result;
-  for (const EdgeId edge : edges) {
-    const Stage& peer = plan_.stage(peer_stage(edge, stage));
-    for (const OwnedPart& part : owned_parts(peer, x, samples_)) {
-      const RankId peer_rank = rank_of(peer.devices[static_cast<std::size_t>(part.replica)]);
-      if (peer_rank != rank) result.push_back({edge, direction, peer_rank, part.samples});
-    }
-  }
-  return result;
 }
 
 std::int64_t MessageMap::bytes(EdgeId edge, Direction direction, std::int64_t samples) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "schedule/owner_map.h"
 #include "schedule/placement.h"
 #include "schedule/schedule.h"
 
@@ -27,16 +28,47 @@ class MessageMap {
  public:
   MessageMap(const Plan& plan, const Graph& graph, const Schedule& schedule);
 
-  // Messages that a task over samples `x` needs before it runs (incoming) or gives rise to,
-  // by edge, then by sample. Those of a forward go with the direction of the edges, those of
-  // a backward against it.
-  std::vector<Message> incoming(StageId stage, RankId rank, Direction direction,
-                                SampleRange x) const;
-  std::vector<Message> outgoing(StageId stage, RankId rank, Direction direction,
-                                SampleRange x) const;
+  // Edges over which messages of this direction reach the stage, or leave it, ascending.
+  const std::vector<EdgeId>& incoming_edges(StageId stage, Direction direction) const {
+    return (direction == Direction::kForward ? in_ : out_back_)[stage.index()];
+  }
+  const std::vector<EdgeId>& outgoing_edges(StageId stage, Direction direction) const {
+    return (direction == Direction::kForward ? out_ : in_back_)[stage.index()];
+  }
 
-  // Edges over which messages of this direction reach the stage.
-  const std::vector<EdgeId>& incoming_edges(StageId stage, Direction direction) const;
+  // use(peer, samples) for each message over the edge that a task of the stage on the rank
+  // over samples `x` takes part in: the parts that other ranks compute at the other end.
+  template <typename Use>
+  void for_each_message(EdgeId edge, StageId stage, RankId rank, SampleRange x, Use use) const {
+    const Stage& peer = plan_.stage(peer_stage(edge, stage));
+    for (const OwnedPart& part : owned_parts(peer, x, samples_)) {
+      const RankId peer_rank = rank_of(peer.devices[static_cast<std::size_t>(part.replica)]);
+      if (peer_rank != rank) use(peer_rank, part.samples);
+    }
+  }
+
+  // use(message) for each that the task needs before it runs (incoming) or gives rise to, by
+  // edge, then by sample. Those of a forward go with the direction of the edges, those of a
+  // backward against it.
+  template <typename Use>
+  void for_each_incoming(StageId stage, RankId rank, Direction direction, SampleRange x,
+                         Use use) const {
+    for (const EdgeId edge : incoming_edges(stage, direction)) {
+      for_each_message(edge, stage, rank, x, [&](RankId peer, SampleRange samples) {
+        use(Message{edge, direction, peer, samples});
+      });
+    }
+  }
+  template <typename Use>
+  void for_each_outgoing(StageId stage, RankId rank, Direction direction, SampleRange x,
+                         Use use) const {
+    for (const EdgeId edge : outgoing_edges(stage, direction)) {
+      for_each_message(edge, stage, rank, x, [&](RankId peer, SampleRange samples) {
+        use(Message{edge, direction, peer, samples});
+      });
+    }
+  }
+
   // The stage at the other end from `stage`.
   StageId peer_stage(EdgeId edge, StageId stage) const;
   RankId rank_of(DeviceId device) const { return rank_of_device_[device.index()]; }
@@ -48,9 +80,6 @@ class MessageMap {
   std::int64_t samples() const { return samples_; }
 
  private:
-  std::vector<Message> messages(const std::vector<EdgeId>& edges, StageId stage, RankId rank,
-                                Direction direction, SampleRange x) const;
-
   const Plan& plan_;
   const Graph& graph_;
   std::vector<bool> needs_;  // needs_gradient()

@@ -54,11 +54,22 @@ std::vector<OwnedPart> owned_parts(const Stage& stage, SampleRange range, std::i
   std::vector<OwnedPart> parts;
   range = intersect(range, {0, samples});
   if (range.empty()) return parts;
+  const auto width = static_cast<std::int64_t>(stage.devices.size());
+  const bool in_turn = stage.replication == Replication::kRoundRobin;
   const std::int64_t last = (range.hi - 1) / stage.micro_batch;
   for (std::int64_t i = range.lo / stage.micro_batch; i <= last; ++i) {
-    for (const SampleOwner& owner : owners(stage, i, samples)) {
-      const SampleRange part = intersect(owner.samples, range);
-      if (!part.empty()) parts.push_back({i, owner.replica, part});
+    const SampleRange all = micro_batch_samples(stage, i, samples);
+    const SampleRange part = intersect(all, range);
+    if (width == 1 || in_turn) {
+      parts.push_back({i, static_cast<int>(i % width), part});
+      continue;
+    }
+    const std::int64_t share = ceil_div(all.size(), width);
+    for (std::int64_t lo = part.lo; lo < part.hi;) {
+      const std::int64_t replica = (lo - all.lo) / share;
+      const std::int64_t hi = std::min(all.lo + (replica + 1) * share, part.hi);
+      parts.push_back({i, static_cast<int>(replica), {lo, hi}});
+      lo = hi;
     }
   }
   return parts;
