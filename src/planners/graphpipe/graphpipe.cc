@@ -1,6 +1,8 @@
 #include "planners/graphpipe/graphpipe.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -9,7 +11,7 @@
 #include "planners/graphpipe/in_flight.h"
 #include "planners/graphpipe/infeasible.h"
 #include "planners/graphpipe/plan_drafts.h"
-#include "planners/graphpipe/target_search.h"
+#include "planners/graphpipe/strategies.h"
 #include "planners/stage_tps.h"
 
 namespace graphpipe {
@@ -21,6 +23,10 @@ constexpr double kTargetPrecision = 1e-3;
 // Drafts whose estimate is so many times the best one's are not proposed: what the
 // estimate leaves out (transfers) costs less.
 constexpr double kHopeless = 1.5;
+
+// Where the least target alone takes so many times the best estimate, refinement does not
+// make up for it.
+constexpr double kWorthRefining = 1.1;
 
 class GraphPlanner {
  public:
@@ -65,6 +71,12 @@ class GraphPlanner {
   }
 
  private:
+  // A micro-batch size at which there are strategies.
+  struct Size {
+    std::int64_t micro_batch = 0;
+    double least_target_s = 0;
+    std::vector<Strategy> front;
+  };
   struct Candidate {
     Plan plan;
     double floor_s = 0;
@@ -74,24 +86,49 @@ class GraphPlanner {
     drafts_.clear();
     context_ = std::make_unique<SearchContext>(table_, tree_, rules, budget_);
     context_->work = work_;
+    std::vector<Size> found;
+    double best_s = std::numeric_limits<double>::infinity();
     for (const std::int64_t b : sizes) {
       if (context_->stopped()) break;
       TargetSearch search(*context_, b);
       const std::optional<double> least = search.least_target(kTargetPrecision);
       if (!least) continue;
-      for (const Target& target : search.levels_front(*least)) {
-        drafts_.push_back(estimate_draft(problem_, context_->pieces, search, target));
-      }
+      found.push_back({b, *least, front_strategies(search, *least)});
+      best_s = std::min(best_s, add_drafts(search.costs(), found.back().front));
     }
+    for (const Size& size : found) refine(size, best_s);
     stopped_ = context_->stopped();
     work_ = context_->work;
   }
 
+  // Returns the best estimate.
+  double add_drafts(const StageCosts& costs, const std::vector<Strategy>& strategies) {
+    double best_s = std::numeric_limits<double>::infinity();
+    for (const Strategy& strategy : strategies) {
+      drafts_.push_back(estimate_draft(problem_, context_->pieces, costs, strategy));
+      best_s = std::min(best_s, drafts_.back().iteration_s);
+    }
+    return best_s;
+  }
+
+  // Refines where that may lead to the best estimate: if the work were spread evenly.
+  void refine(const Size& size, double best_s) {
+    TargetSearch search(*context_, size.micro_batch);
+    const StageCosts& costs = search.costs();
+    const Span all = {0, static_cast<int>(context_->pieces.positions.size())};
+    const double even_s = costs.compute_tps_s(all, 0) / costs.device_count() *
+                          static_cast<double>(costs.micro_batch() * costs.micro_batches());
+    const double least_s = size.least_target_s * static_cast<double>(costs.micro_batch()) *
+                           static_cast<double>(costs.micro_batches());
+    if (even_s > best_s || least_s > kWorthRefining * best_s) return;
+    add_drafts(costs, refined_strategies(*context_, search, size.least_target_s, size.front));
+  }
+
   // Makes plans of the drafts, best estimates first.
   void propose() {
-    std::ranges::stable_sort(drafts_, {}, &DraftEstimate::iteration_s);
+    std::ranges::stable_sort(drafts_, {}, &PlanDraft::iteration_s);
     std::map<std::int64_t, std::int64_t> proposed;  // per micro-batch size
-    for (const DraftEstimate& draft : drafts_) {
+    for (const PlanDraft& draft : drafts_) {
       if (draft.iteration_s > kHopeless * drafts_.front().iteration_s) break;
       const std::int64_t left = budget_.candidates - proposed[draft.micro_batch];
       if (left <= 0) continue;
@@ -125,7 +162,7 @@ class GraphPlanner {
   SpTree tree_;
   Plan empty_;
   std::unique_ptr<SearchContext> context_;
-  std::vector<DraftEstimate> drafts_;
+  std::vector<PlanDraft> drafts_;
   std::vector<Candidate> candidates_;
   std::set<std::int64_t> refused_;
   std::int64_t work_ = 0;
@@ -145,6 +182,21 @@ std::optional<double> least_target_s(const Problem& problem, std::int64_t micro_
   const SpTree tree = decompose_series_parallel(*problem.graph);
   SearchContext context(table, tree, rules, budget);
   return TargetSearch(context, micro_batch).least_target(0);
+}
+
+std::optional<double> least_refined_target_s(const Problem& problem, std::int64_t micro_batch,
+                                             const SearchRules& rules) {
+  CostTable table(problem);
+  const Budget budget;
+  const SpTree tree = decompose_series_parallel(*problem.graph);
+  SearchContext context(table, tree, rules, budget);
+  TargetSearch search(context, micro_batch);
+  std::optional<double> least = search.least_target(0);
+  if (!least) return least;
+  for (const Strategy& refined : refined_strategies(context, search, *least, {})) {
+    least = std::min(*least, refined.tps_s);
+  }
+  return least;
 }
 
 }  // namespace graphpipe

@@ -20,4 +20,8 @@ PlanResult plan_graphpipe(const Problem& problem, const Budget& budget);
 std::optional<double> least_target_s(const Problem& problem, std::int64_t micro_batch,
                                      const SearchRules& rules);
 
+// The least target among the strategies that the planner makes plans of: after refinement.
+std::optional<double> least_refined_target_s(const Problem& problem, std::int64_t micro_batch,
+                                             const SearchRules& rules);
+
 }  // namespace graphpipe

@@ -1,6 +1,7 @@
 #include "planners/graphpipe/plan_drafts.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "planners/graphpipe/placement.h"
 
@@ -41,29 +42,26 @@ double reduction_s(const Problem& problem, const Pieces& pieces, const StageDraf
 
 }  // namespace
 
-DraftEstimate estimate_draft(const Problem& problem, const Pieces& pieces, TargetSearch& search,
-                             const Target& target) {
-  const StageCosts& costs = search.costs();
-  DraftEstimate draft{costs.micro_batch(), target, search.stages(target), 0};
-  const auto tasks = static_cast<double>(costs.micro_batches() + target.levels - 1);
+PlanDraft estimate_draft(const Problem& problem, const Pieces& pieces, const StageCosts& costs,
+                         Strategy strategy) {
+  const auto tasks = static_cast<double>(costs.micro_batches() + strategy.levels - 1);
   double reduction = 0;
-  for (const StageDraft& stage : draft.stages) {
+  for (const StageDraft& stage : strategy.stages) {
     reduction = std::max(reduction, reduction_s(problem, pieces, stage, costs.width(stage.width)));
   }
-  draft.iteration_s =
-      tasks * search.tps_s(draft.stages) * static_cast<double>(costs.micro_batch()) + reduction;
-  return draft;
+  const double steady = tasks * strategy.tps_s * static_cast<double>(costs.micro_batch());
+  return {costs.micro_batch(), std::move(strategy), steady + reduction};
 }
 
 Plan make_plan(const Problem& problem, const Plan& empty, const Pieces& pieces,
-               const StageCosts& costs, const DraftEstimate& draft) {
+               const StageCosts& costs, const PlanDraft& draft) {
   Plan plan = empty;
   std::vector<int> widths;
-  for (const StageDraft& stage : draft.stages) widths.push_back(costs.width(stage.width));
+  for (const StageDraft& stage : draft.strategy.stages) widths.push_back(costs.width(stage.width));
   std::vector<std::vector<DeviceId>> devices = place_stages(*problem.cluster, widths);
-  for (std::size_t s = 0; s < draft.stages.size(); ++s) {
+  for (std::size_t s = 0; s < draft.strategy.stages.size(); ++s) {
     Stage stage;
-    stage.ops = ops_of(pieces, draft.stages[s]);
+    stage.ops = ops_of(pieces, draft.strategy.stages[s]);
     stage.devices = std::move(devices[s]);
     stage.micro_batch = draft.micro_batch;
     stage.in_flight_samples = draft.micro_batch;

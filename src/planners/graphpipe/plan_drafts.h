@@ -1,26 +1,25 @@
-// Drafts of stages made plans.
+// Strategies made plans.
 
 #pragma once
 
 #include <vector>
 
-#include "planners/graphpipe/target_search.h"
+#include "planners/graphpipe/strategies.h"
 
 namespace graphpipe {
 
-// What is known of a draft before it is a plan.
-struct DraftEstimate {
+// What is known of a strategy before it is a plan.
+struct PlanDraft {
   std::int64_t micro_batch = 0;
-  Target target;
-  std::vector<StageDraft> stages;
+  Strategy strategy;
   double iteration_s = 0;  // fill, steady state and drain, and the longest reduction
 };
 
-DraftEstimate estimate_draft(const Problem& problem, const Pieces& pieces, TargetSearch& search,
-                             const Target& target);
+PlanDraft estimate_draft(const Problem& problem, const Pieces& pieces, const StageCosts& costs,
+                         Strategy strategy);
 
 // With devices and edges; in-flight counts are the least.
 Plan make_plan(const Problem& problem, const Plan& empty, const Pieces& pieces,
-               const StageCosts& costs, const DraftEstimate& draft);
+               const StageCosts& costs, const PlanDraft& draft);
 
 }  // namespace graphpipe
