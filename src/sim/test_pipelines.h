@@ -137,7 +137,7 @@ inline Pipeline random_pipeline(std::uint64_t seed) {
     spec.in_flight.push_back(1);
   }
   spec.replication = below(2) == 0 ? Replication::kSplit : Replication::kRoundRobin;
-  spec.samples = static_cast<std::int64_t>(120 + below(40));
+  spec.samples = static_cast<std::int64_t>(80 + below(40));
   Pipeline p = make_pipeline(spec);
   // All alike: a stage whose successor holds more than itself waits for ever.
   const std::vector<std::int64_t> least = least_in_flight(p.plan);
