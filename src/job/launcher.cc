@@ -76,6 +76,13 @@ struct Cause {
   }
 };
 
+// A crash is a rank's own error; it may be that of a library that lost a peer, so it does
+// not explain others as a signal from outside does.
+Cause::Class class_of(int signal) {
+  constexpr std::array<int, 5> kCrashes = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV};
+  return std::ranges::find(kCrashes, signal) == kCrashes.end() ? Cause::kSignal : Cause::kError;
+}
+
 // The plan where the job has one that can be read: it only makes messages readable.
 Plan plan_for_messages(const std::string& folder) {
   try {
@@ -175,7 +182,7 @@ class Supervisor {
     if (worker.exit_signal != 0) {
       // Those that we sent ourselves are no cause.
       if (worker.was_sent(worker.exit_signal)) return std::nullopt;
-      return own_cause(rank, Cause::kSignal,
+      return own_cause(rank, class_of(worker.exit_signal),
                        fmt::format("killed by signal {} ({}){}", worker.exit_signal,
                                    strsignal(worker.exit_signal),
                                    worker.exit_signal == SIGKILL

@@ -208,6 +208,14 @@ TEST_F(Launcher, AKillExplainsTheErrorsOfOthers) {
             "rank 1: killed by signal 9 (Killed); the system does that too when memory runs out");
 }
 
+TEST_F(Launcher, ACrashIsJudgedByItsTimeAsErrorsAre) {
+  WorkerFault fault;
+  fault.rank = 0;
+  fault.message = "came before";
+  prepare_fault(fault);  // at time 0
+  EXPECT_EQ(launch("[ $4 = 1 ] && kill -ABRT $$; exit 3", 2).first_cause, "rank 0: came before");
+}
+
 TEST_F(Launcher, ASignalToTheLauncherEndsTheWorkers) {
   on_line_ = [](const std::string&) { raise(SIGTERM); };
   const LaunchResult result = launch("echo ready; exec sleep 100", 2);

@@ -30,8 +30,9 @@ struct TrainRun {
 // Trains for the iterations asked for; or for at most the epochs asked for, and no longer
 // than the model's loss on the validation split improves: then the weights of the best
 // evaluation are restored. Ends with an evaluation on the test split. `emit` gets the
-// lines of job/train_lines.h, on rank 0 only. Throws RunError where the loss is not a
-// number (PeerError on the other ranks, so that one of them says so). Collective.
+// lines of job/train_lines.h, on rank 0 only. Throws RunError where the loss of a logged
+// iteration or an evaluation is not finite (PeerError on the other ranks, so that one of
+// them says so). Collective.
 void run_training(const TrainRun& run, const LineSink& emit);
 
 }  // namespace graphpipe
