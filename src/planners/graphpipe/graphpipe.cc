@@ -134,7 +134,7 @@ class GraphPlanner {
       if (left <= 0) continue;
       const StageCosts costs(context_->columns, draft.micro_batch, context_->rules);
       const Plan plan = make_plan(problem_, empty_, context_->pieces, costs, draft);
-      std::vector<Plan> plans = with_in_flight(plan, table_);
+      std::vector<Plan> plans = with_in_flight(plan, table_, PlanMemory(*context_, costs, plan));
       if (plans.empty()) refused_.insert(draft.micro_batch);
       if (static_cast<std::int64_t>(plans.size()) > left)
         plans.resize(static_cast<std::size_t>(left));

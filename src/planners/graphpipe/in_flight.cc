@@ -11,19 +11,6 @@ namespace {
 // Messages that take a smaller part of a stage's task than this are not worth waiting for.
 constexpr double kShortMessage = 0.01;
 
-bool fits(const Plan& plan, CostTable& table, StageId stage) {
-  const Problem& problem = table.problem();
-  return stage_memory(plan, *problem.graph, *problem.costs, table.device(), stage).total() <=
-         table.device().memory_bytes;
-}
-
-bool fits(const Plan& plan, CostTable& table) {
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    if (!fits(plan, table, StageId(s))) return false;
-  }
-  return true;
-}
-
 // In-flight samples when each stage starts `hop` micro-batches more than the largest of
 // its successors.
 std::vector<std::int64_t> by_hops(const Plan& plan, std::int64_t hop) {
@@ -73,23 +60,23 @@ double message_share(const Plan& plan, CostTable& table) {
 
 }  // namespace
 
-std::vector<Plan> with_in_flight(const Plan& plan, CostTable& table) {
+std::vector<Plan> with_in_flight(const Plan& plan, CostTable& table, const PlanMemory& memory) {
   const std::vector<std::int64_t> least = least_in_flight(plan);
   std::vector<Plan> plans = {with(plan, least)};
-  if (!fits(plans[0], table)) return {};
+  if (!memory.fits(plans[0])) return {};
   if (plan.stages.size() < 2 || message_share(plan, table) < kShortMessage) return plans;
   std::vector<std::int64_t> twice = least;
   for (std::int64_t& samples : twice) samples *= 2;
   for (const auto& wanted : {by_hops(plan, 2), by_hops(plan, 3), twice}) {
     Plan more = with(plan, wanted);
     for (std::size_t s = 0; s < more.stages.size(); ++s) {
-      if (!fits(more, table, StageId(s))) {
+      if (!memory.fits(more, StageId(s))) {
         more.stages[s].in_flight_samples = plans[0].stages[s].in_flight_samples;
       }
     }
     const bool known =
         std::ranges::any_of(plans, [&](const Plan& other) { return other.stages == more.stages; });
-    if (!known && fits(more, table)) plans.push_back(std::move(more));
+    if (!known && memory.fits(more)) plans.push_back(std::move(more));
   }
   return plans;
 }

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "planners/cost_table.h"
+#include "planners/graphpipe/plan_memory.h"
 
 namespace graphpipe {
 
@@ -12,6 +12,6 @@ namespace graphpipe {
 // tasks, copies with more, capped by memory: two and three micro-batches a hop, and twice
 // the least. None where the plan itself does not fit. Requires: all stages have one
 // micro-batch size.
-std::vector<Plan> with_in_flight(const Plan& plan, CostTable& table);
+std::vector<Plan> with_in_flight(const Plan& plan, CostTable& table, const PlanMemory& memory);
 
 }  // namespace graphpipe

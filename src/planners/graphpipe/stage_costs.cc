@@ -112,12 +112,13 @@ std::int64_t StageCosts::tight_message_bytes(const StageSums& sums, std::int64_t
                   bytes(sums.messages, sums.message_count, m_ + beside, two_in_any_case));
 }
 
-// Whatever the neighbours' widths and levels. Levels never exceed the devices. A task is cut
-// into at most so many messages as there are devices, and each is padded; a short last
-// micro-batch may leave two tasks' messages in channels of their own.
-std::int64_t StageCosts::loose_message_bytes(const StageSums& sums, std::int64_t n) const {
-  const std::int64_t window = std::min<std::int64_t>(m_, std::max(2, devices_));
-  const std::int64_t tasks = window + 3;
+// Whatever the neighbours' widths and levels. A task is cut into at most so many messages as
+// there are devices, and each is padded; a short last micro-batch may leave two tasks'
+// messages in channels of their own.
+std::int64_t StageCosts::loose_message_bytes(const StageSums& sums, std::int64_t n,
+                                             std::int64_t window) const {
+  const std::int64_t tasks =
+      std::clamp<std::int64_t>(window, std::min<std::int64_t>(2, m_), m_) + 3;
   std::int64_t more = 2 * n;
   if (m_ == 1) more += 2 * (b_ + devices_);
   const std::int64_t messages =
@@ -127,8 +128,8 @@ std::int64_t StageCosts::loose_message_bytes(const StageSums& sums, std::int64_t
          messages * (sums.messages.constant + kEmptyBytes * count);
 }
 
-std::int64_t StageCosts::memory_bytes(const StageSums& sums, std::span<const Span> spans, int i,
-                                      std::int64_t level) const {
+std::int64_t StageCosts::memory_without_messages(const StageSums& sums, std::span<const Span> spans,
+                                                 int i, std::int64_t level) const {
   const Width& width = widths_[at(i)];
   std::int64_t saved = sums.saved.of(width.samples);
   std::int64_t workspace = 0;
@@ -136,12 +137,24 @@ std::int64_t StageCosts::memory_bytes(const StageSums& sums, std::span<const Spa
     saved += width.column->saved_bytes[at(span.end)] - width.column->saved_bytes[at(span.begin)];
     workspace = std::max(workspace, width.column->workspace_bytes(span));
   }
-  std::int64_t buffers = 0;
-  if (rules_.message_buffers) {
-    buffers = rules_.loose_windows ? loose_message_bytes(sums, width.samples)
-                                   : tight_message_bytes(sums, width.samples);
+  return sums.static_bytes + workspace + std::min(level, m_) * saved;
+}
+
+std::int64_t StageCosts::memory_bytes(const StageSums& sums, std::span<const Span> spans, int i,
+                                      std::int64_t level) const {
+  // Levels never exceed the devices.
+  if (rules_.message_buffers && rules_.loose_windows) {
+    return memory_bound_bytes(sums, spans, i, level, devices_);
   }
-  return sums.static_bytes + workspace + std::min(level, m_) * saved + buffers;
+  const std::int64_t bytes = memory_without_messages(sums, spans, i, level);
+  if (!rules_.message_buffers) return bytes;
+  return bytes + tight_message_bytes(sums, widths_[at(i)].samples);
+}
+
+std::int64_t StageCosts::memory_bound_bytes(const StageSums& sums, std::span<const Span> spans,
+                                            int i, std::int64_t level, std::int64_t window) const {
+  return memory_without_messages(sums, spans, i, level) +
+         loose_message_bytes(sums, widths_[at(i)].samples, window);
 }
 
 int StageCosts::least_width(const StageSums& sums, std::span<const Span> spans, std::int64_t level,

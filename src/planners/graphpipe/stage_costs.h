@@ -73,6 +73,10 @@ class StageCosts {
   // The index of the least width with tps_s() <= t that fits; -1: none.
   int least_width(const StageSums& sums, std::span<const Span> spans, std::int64_t level,
                   double t) const;
+  // With loose windows of so many micro-batches, whatever the rules: an upper bound of
+  // stage_memory() where no stage has more micro-batches in flight or levels above it.
+  std::int64_t memory_bound_bytes(const StageSums& sums, std::span<const Span> spans, int i,
+                                  std::int64_t level, std::int64_t window) const;
   std::int64_t memory_limit_bytes() const { return memory_limit_bytes_; }
 
  private:
@@ -82,7 +86,10 @@ class StageCosts {
     const SampleColumn* column = nullptr;
   };
   std::int64_t tight_message_bytes(const StageSums& sums, std::int64_t samples) const;
-  std::int64_t loose_message_bytes(const StageSums& sums, std::int64_t samples) const;
+  std::int64_t loose_message_bytes(const StageSums& sums, std::int64_t samples,
+                                   std::int64_t window) const;
+  std::int64_t memory_without_messages(const StageSums& sums, std::span<const Span> spans, int i,
+                                       std::int64_t level) const;
 
   std::int64_t b_;
   std::int64_t m_;

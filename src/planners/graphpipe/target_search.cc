@@ -14,6 +14,10 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Sums of the same times in another order differ by less, in parts of themselves.
 constexpr double kRounding = 1e-12;
 
+// Targets grow by this from what an even spread would reach until one is feasible.
+constexpr double kGrowth = 1.25;
+constexpr int kGrowthsBeforeAny = 6;
+
 // Where halving ends and stepping begins.
 constexpr double kNarrow = 1e-6;
 
@@ -87,12 +91,14 @@ std::optional<double> TargetSearch::least_target(double precision) {
   const Line& root = context_.pieces.line(0);
   const double even = costs_.compute_tps_s(root.span(0, root.size()), 0) / costs_.device_count();
   double infeasible = 0;
-  std::optional<double> best = reached(even);
-  for (double t = even * 1.25; !best && t < 64 * even && !context_.stopped(); t *= 1.25) {
-    infeasible = t / 1.25;
+  std::optional<double> best;
+  double t = even;
+  for (int i = 0; !best && !context_.stopped(); ++i, t *= kGrowth) {
+    // Where even that does not help, memory is short at any target.
+    if (i == kGrowthsBeforeAny && !reached(kInfinity)) return std::nullopt;
     best = reached(t);
+    if (!best) infeasible = t;
   }
-  if (!best) best = reached(kInfinity);
   if (!best) return std::nullopt;
   while (*best - infeasible > std::max(precision, kNarrow) * *best && !context_.stopped()) {
     const double middle = infeasible + (*best - infeasible) / 2;
