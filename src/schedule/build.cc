@@ -40,6 +40,8 @@
 namespace graphpipe {
 namespace {
 
+constexpr std::int64_t kLeastRepeats = 2;  // fewer are not worth a period
+
 // What one replica has to do, in numbers.
 struct ReplicaWork {
   StageId stage = {};
@@ -141,15 +143,44 @@ class ProgramBuilder {
   std::int64_t backward_ = 0;
 };
 
-// P, or 0 where it is more than half of the mini-batch.
+// P, or 0 where the mini-batch is too short for it.
 std::int64_t common_period(const std::vector<ReplicaWork>& works, std::int64_t samples) {
   std::int64_t period = 1;
   for (const ReplicaWork& work : works) {
     if (work.round_samples > samples) return 0;
     period = std::lcm(period, work.round_samples);
-    if (period > samples / 2) return 0;
+    if (period > samples / kLeastRepeats) return 0;
   }
   return period;
+}
+
+// How often the period fits on the rank that has the fewest rounds. Replicas whose only work
+// is at the mini-batch's end have none, and need none.
+std::int64_t common_repeats(const std::vector<ReplicaWork>& works, std::int64_t period,
+                            std::int64_t samples) {
+  if (period == 0) return 0;
+  std::int64_t repeats = samples / period;
+  for (const ReplicaWork& work : works) {
+    if (work.whole_tasks == 0) continue;
+    repeats = std::min(repeats, work.rounds / (period / work.round_samples));
+  }
+  return repeats >= kLeastRepeats ? repeats : 0;
+}
+
+void add_program(const Plan& plan, const ReplicaWork& work, const Schedule& schedule,
+                 RankProgram& program) {
+  ProgramBuilder builder(plan, work, schedule.samples);
+  if (schedule.repeats > 0 && work.whole_tasks > 0) {
+    const std::int64_t rounds = schedule.period_samples / work.round_samples;
+    builder.forwards(work.warm_up, program.prologue);
+    builder.rounds(rounds, program.period);
+    builder.skip_rounds(rounds * (schedule.repeats - 1));
+    builder.rest(program.epilogue);
+    return;
+  }
+  std::vector<Action>& all = schedule.repeats > 0 ? program.epilogue : program.prologue;
+  builder.forwards(work.warm_up, all);
+  builder.rest(all);
 }
 
 Schedule build(const Plan& plan, const std::vector<bool>& backward, std::int64_t samples,
@@ -163,31 +194,10 @@ Schedule build(const Plan& plan, const std::vector<bool>& backward, std::int64_t
         replica_work(plan, placed[0], training && backward[placed[0].stage.index()], samples));
   }
   const std::int64_t period = common_period(works, samples);
-  std::int64_t repeats = period == 0 ? 0 : samples / period;
-  for (const ReplicaWork& work : works) {
-    if (period == 0 || work.whole_tasks == 0) continue;
-    repeats = std::min(repeats, work.rounds / (period / work.round_samples));
-  }
-  if (repeats >= 2) {
-    schedule.repeats = repeats;
-    schedule.period_samples = period;
-  }
+  schedule.repeats = common_repeats(works, period, samples);
+  schedule.period_samples = schedule.repeats > 0 ? period : 0;
   for (std::size_t r = 0; r < works.size(); ++r) {
-    RankProgram& program = schedule.ranks[r];
-    ProgramBuilder builder(plan, works[r], samples);
-    if (schedule.repeats == 0) {
-      builder.forwards(works[r].warm_up, program.prologue);
-      builder.rest(program.prologue);
-    } else if (works[r].whole_tasks == 0) {  // all of it is at the mini-batch's end
-      builder.forwards(works[r].warm_up, program.epilogue);
-      builder.rest(program.epilogue);
-    } else {
-      const std::int64_t rounds = period / works[r].round_samples;
-      builder.forwards(works[r].warm_up, program.prologue);
-      builder.rounds(rounds, program.period);
-      builder.skip_rounds(rounds * (repeats - 1));
-      builder.rest(program.epilogue);
-    }
+    add_program(plan, works[r], schedule, schedule.ranks[r]);
   }
   return schedule;
 }

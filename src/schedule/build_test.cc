@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "schedule/owner_map.h"
+#include "schedule/shift.h"
 #include "schedule/test_plans.h"
 
 namespace graphpipe {
@@ -167,6 +168,20 @@ TEST(BuildSchedule, SizeDoesNotGrowWithTheNumberOfMicroBatches) {
   const Schedule many = build_schedule(t.plan, t.graph, 16 * 256);
   EXPECT_GE(few.repeats, 2);
   EXPECT_EQ(action_count(few), action_count(many));
+}
+
+TEST(BuildSchedule, FewerRepetitionsAreAShorterMiniBatch) {
+  const TestPlan t = make_plan({.edges = "0>1 0>2 1>3 2>3",
+                                .samples = 509,
+                                .sizes = {1, 2, 1, 4},
+                                .widths = {1, 2, 2, 1},
+                                .in_turn = {false, true, false, false},
+                                .stages = 4});
+  const Schedule schedule = build_schedule(t.plan, t.graph, 509);
+  ASSERT_GT(schedule.repeats, 10);
+  const std::int64_t left_out = schedule.repeats - 5;
+  EXPECT_EQ(with_repeats(schedule, t.plan, 5),
+            build_schedule(t.plan, t.graph, 509 - left_out * schedule.period_samples));
 }
 
 // The order of one replica by its definition, without periods: the plain version.

@@ -27,6 +27,8 @@ struct PlanSpec {
   std::vector<int> in_a_row = {};            // [stage]: k; none: 1
   std::vector<int> widths = {};              // [stage]: devices; none: 1
   std::vector<bool> in_turn = {};            // [stage]: round robin; none: split
+  bool chain_order = false;                  // order edges as sequential planners want them
+  std::int64_t in_flight_scale = 1;          // where in_flight is empty
   std::string order = "";                    // order edges: "0>2"
   std::vector<int> untrained = {};           // stages without parameters (a ReLU)
   std::vector<int> tied = {};                // stages that share one weight
@@ -101,7 +103,8 @@ inline Graph test_graph(const PlanSpec& spec, std::vector<Stage>& stages) {
     if (read[s]) continue;
     if (is_in(spec.metrics, s)) {
       const TensorId label = builder.input(fmt::format("label{}", s), DType::kInt64, {});
-      builder.metric("accuracy", "mean", builder.correct(fmt::format("m{}", s), outputs[s], label));
+      builder.metric(fmt::format("accuracy{}", s), "mean",
+                     builder.correct(fmt::format("m{}", s), outputs[s], label));
     } else {
       const TensorId target = builder.input(fmt::format("target{}", s), {4});
       builder.loss(builder.mse_loss(fmt::format("loss{}", s), outputs[s], target));
@@ -140,11 +143,13 @@ inline TestPlan make_plan(const PlanSpec& spec) {
   }
   std::ranges::sort(plan.edges, {},
                     [](const StageEdge& e) { return std::tuple(e.from, e.to, e.kind); });
+  if (spec.chain_order) add_chain_order(plan);
   const std::vector<std::int64_t> least = least_in_flight(plan);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     plan.stages[s].in_flight_samples = spec.kind == ScheduleKind::kGpipe ? spec.samples
-                                       : spec.in_flight.empty()          ? least[s]
-                                                                         : spec.in_flight[s];
+                                       : spec.in_flight.empty()
+                                           ? std::min(spec.samples, spec.in_flight_scale * least[s])
+                                           : spec.in_flight[s];
   }
   return result;
 }
@@ -174,9 +179,13 @@ inline PlanSpec random_spec(std::uint64_t seed, bool gpipe = false) {
     spec.widths.push_back(wide ? 1 + below(static_cast<std::uint64_t>(most)) : 1);
     spec.in_a_row.push_back(one_k || gpipe ? 1 : 1 + below(3));
     if (below(5) == 0) spec.untrained.push_back(s);
+    if (below(6) == 0) spec.tied.push_back(s);
+    if (below(6) == 0) spec.metrics.push_back(s);
   }
   const int sample_bits = below(7);
   spec.samples = 4 + below(std::uint64_t{1} << sample_bits);
+  spec.chain_order = below(3) == 0;
+  spec.in_flight_scale = 1 + below(2);
   if (gpipe) spec.kind = ScheduleKind::kGpipe;
   return spec;
 }

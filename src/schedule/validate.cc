@@ -24,6 +24,14 @@ Pass pass_of(ActionKind kind) {
 
 std::string_view pass_name(Pass pass) { return pass == Pass::kForward ? "forward" : "backward"; }
 
+bool is_half(ActionKind kind) {
+  return kind == ActionKind::kBackwardInput || kind == ActionKind::kBackwardWeight;
+}
+
+std::string task_name(const Action& action) {
+  return fmt::format("stage {}, micro-batch {}", action.stage.value, action.micro_batch);
+}
+
 class Checker {
  public:
   Checker(const Schedule& schedule, const Plan& plan, const Graph& graph, const std::string& where)
@@ -56,6 +64,7 @@ class Checker {
     }
   }
   bool trains(StageId stage) const { return schedule_.training && backward_[stage.index()]; }
+  void check_task(RankId rank, std::int64_t position, const Action& action) const;
   void check_coverage_of(RankId rank, Placement own) const;
   std::int64_t most_in_flight(RankId rank, Placement own, std::int64_t limit) const;
 
@@ -107,6 +116,29 @@ void Checker::check_order() const {
   });
 }
 
+// A pass has its replica's samples of a micro-batch that exists, and something to do.
+void Checker::check_task(RankId rank, std::int64_t position, const Action& action) const {
+  const Stage& stage = plan_.stage(action.stage);
+  const std::int64_t count = micro_batch_count(stage, schedule_.samples);
+  if (action.micro_batch < 0 || action.micro_batch >= count) {
+    fail(rank, position,
+         fmt::format("S3: {}: there are {}, counted from 0", task_name(action), count));
+  }
+  const SampleRange expected =
+      replica_samples(stage, action.replica, action.micro_batch, schedule_.samples);
+  if (expected.empty()) {
+    fail(rank, position, fmt::format("S3: {}: this rank has no sample of it", task_name(action)));
+  }
+  if (action.samples != expected) {
+    fail(rank, position,
+         fmt::format("S3: {}: this rank has samples [{},{}), not [{},{})", task_name(action),
+                     expected.lo, expected.hi, action.samples.lo, action.samples.hi));
+  }
+  if (pass_of(action.kind) != Pass::kForward && !trains(action.stage)) {
+    fail(rank, position, fmt::format("S3: {}: there is nothing to do backward", task_name(action)));
+  }
+}
+
 void Checker::check_coverage_of(RankId rank, Placement own) const {
   const Stage& stage = plan_.stage(own.stage);
   const std::int64_t count = micro_batch_count(stage, schedule_.samples);
@@ -115,7 +147,7 @@ void Checker::check_coverage_of(RankId rank, Placement own) const {
     bool forward = false;
     bool backward = false;
     bool weight = false;
-    bool split = false;  // its backward came in halves
+    bool in_halves = false;  // its backward
   };
   std::vector<Seen> seen(static_cast<std::size_t>(count));
   std::int64_t end = 0;
@@ -123,35 +155,21 @@ void Checker::check_coverage_of(RankId rank, Placement own) const {
     end = position + 1;
     const Pass pass = pass_of(action.kind);
     if (!is_of(action, own) || pass == Pass::kOther) return;
-    const std::string task =
-        fmt::format("stage {}, micro-batch {}", own.stage.value, action.micro_batch);
-    if (action.micro_batch < 0 || action.micro_batch >= count) {
-      fail(rank, position, fmt::format("S3: {}: there are {}, counted from 0", task, count));
-    }
-    const SampleRange expected =
-        replica_samples(stage, own.replica, action.micro_batch, schedule_.samples);
-    if (action.samples != expected || expected.empty()) {
-      fail(rank, position,
-           fmt::format("S3: {}: this rank has samples [{},{}), not [{},{})", task, expected.lo,
-                       expected.hi, action.samples.lo, action.samples.hi));
-    }
-    if (pass != Pass::kForward && !trains(own.stage)) {
-      fail(rank, position, fmt::format("S3: {}: there is nothing to do backward", task));
-    }
+    check_task(rank, position, action);
     Seen& at = seen[static_cast<std::size_t>(action.micro_batch)];
     bool& done = pass == Pass::kForward    ? at.forward
                  : pass == Pass::kBackward ? at.backward
                                            : at.weight;
-    if (done) fail(rank, position, fmt::format("S3: {} runs {} twice", task, pass_name(pass)));
-    done = true;
-    if (action.kind != ActionKind::kForward && action.kind != ActionKind::kBackward) {
-      at.split = true;
+    if (done) {
+      fail(rank, position, fmt::format("S3: {} runs {} twice", task_name(action), pass_name(pass)));
     }
+    done = true;
+    at.in_halves = at.in_halves || is_half(action.kind);
   });
   for (std::int64_t i = 0; i < count; ++i) {
     if (replica_samples(stage, own.replica, i, schedule_.samples).empty()) continue;
     const Seen& at = seen[static_cast<std::size_t>(i)];
-    const bool backward = at.backward && (at.weight || !at.split);
+    const bool backward = at.backward && (at.weight || !at.in_halves);
     if (at.forward && (backward || !trains(own.stage))) continue;
     fail(rank, end,
          fmt::format("S3: stage {}, micro-batch {} never runs {}", own.stage.value, i,

@@ -113,6 +113,16 @@ TEST(ScheduleValidate, S3SamplesAreTheOwnerMaps) {
             "  rank 1: 1F0 1B0 1F1 1B1");
 }
 
+TEST(ScheduleValidate, S3RoundRobinReplicasKeepToTheirOwn) {
+  const TestPlan t =
+      make_plan({.edges = "", .in_flight = {2}, .samples = 2, .widths = {2}, .in_turn = {true}});
+  EXPECT_EQ(fault_of(parse_schedule("0F0 0F1 0B0 0B1\n-\n", t.plan, "grid"), t),
+            "s: S3: stage 0, micro-batch 1: this rank has no sample of it\n"
+            "  rank 0: 0F0 0F1 0B0 0B1\n"
+            "              ^ here\n"
+            "  rank 1:");
+}
+
 TEST(ScheduleValidate, S3NoBackwardWithoutAGradient) {
   const TestPlan t =
       make_plan({.edges = "0>1", .in_flight = {1, 1}, .samples = 1, .untrained = {0}});

@@ -1,4 +1,5 @@
-// What a good schedule is, and what the verifier costs. Faults: verify_faults_test.cc.
+// What a good schedule is, and what the verifier costs. Faults: verify_messages_test.cc,
+// verify_values_test.cc.
 
 #include "schedule/verify.h"
 
