@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -128,7 +129,9 @@ class Supervisor {
     const std::vector<Cause> causes = collect_causes();
     if (causes.empty()) return {};
     const Cause& first = *std::min_element(causes.begin(), causes.end());
-    return {first.exit_code, first.text, workers_[first.rank].last_error_lines()};
+    std::vector<std::string> last_lines = workers_[first.rank].last_error_lines();
+    std::erase(last_lines, first.text);  // the worker says it too: once is enough
+    return {first.exit_code, first.text, std::move(last_lines)};
   }
 
  private:

@@ -14,7 +14,7 @@ struct LaunchResult {
   int exit_code = 0;        // 0; or the exit code of the first cause: 3, or 2 and 70 as
                             // the worker says
   std::string first_cause;  // "rank 2 (stage 1, micro-batch 5, 1B5): killed by signal 9"
-  std::vector<std::string> last_lines;  // of that rank's standard error
+  std::vector<std::string> last_lines;  // of that rank's standard error, but the cause
 };
 
 using LineSink = std::function<void(const std::string&)>;

@@ -196,7 +196,9 @@ TEST_F(Launcher, OfTwoErrorsTheEarlierIsTheFirstCause) {
     fault.time_s = 10 - rank;
     prepare_fault(fault);
   }
-  EXPECT_EQ(launch("exit 3", 2).first_cause, "rank 1: early");
+  const LaunchResult result = launch("echo before >&2; echo 'rank 1: early' >&2; exit 3", 2);
+  EXPECT_EQ(result.first_cause, "rank 1: early");
+  EXPECT_THAT(result.last_lines, ElementsAre("before"));  // the cause is told once
 }
 
 TEST_F(Launcher, AKillExplainsTheErrorsOfOthers) {

@@ -75,7 +75,9 @@ class TrainLoop {
   }
 
   void log(std::int64_t iteration, const IterationResult& result) {
-    require_finite(result.loss, fmt::format("loss is {} at iteration {}", result.loss, iteration));
+    const std::string at = fmt::format("at iteration {}", iteration);
+    require_finite("loss", result.loss, at);
+    require_finite("gradient norm", result.grad_norm, at);
     const double now_s = monotonic_s();
     if (is_rank_0()) {
       IterationLine line;
@@ -91,9 +93,10 @@ class TrainLoop {
   }
 
   // All ranks see the same number; rank 0 is the one to report it.
-  void require_finite(double loss, const std::string& what) const {
-    if (std::isfinite(loss)) return;
-    const std::string message = what + "; try a smaller learning rate";
+  void require_finite(const char* name, double value, const std::string& at) const {
+    if (std::isfinite(value)) return;
+    const std::string message = fmt::format("{} is {} {}; try a smaller learning rate", name,
+                                            std::isnan(value) ? "nan" : "infinite", at);
     if (is_rank_0()) throw RunError(message);
     throw PeerError("rank 0: " + message);
   }
@@ -103,7 +106,7 @@ class TrainLoop {
     const std::map<std::string, double> validation = run_.trainer.evaluate(split_.validation);
     ++evaluations_;
     const double loss = validation.at("loss");
-    require_finite(loss, fmt::format("validation loss is {} after {} iterations", loss, done_));
+    require_finite("validation loss", loss, fmt::format("after {} iterations", done_));
     const bool best = loss < best_loss_;
     without_improvement_ = best ? 0 : without_improvement_ + 1;
     if (best) {

@@ -196,15 +196,17 @@ TEST(TrainLoop, ALossThatIsNoNumberIsToldByRank0) {
   try {
     std::rethrow_exception(two.errors[1]);
   } catch (const PeerError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("rank 0: loss is"));
+    EXPECT_THAT(error.what(), HasSubstr("rank 0: "));
   }
   try {
     std::rethrow_exception(two.errors[0]);
   } catch (const PeerError& error) {
     ADD_FAILURE() << "rank 0 blames a peer: " << error.what();
   } catch (const RunError& error) {
-    EXPECT_THAT(error.what(), MatchesRegex("loss is -?(nan|inf) at iteration [0-9]+; try a smaller "
-                                           "learning rate"));
+    EXPECT_THAT(
+        error.what(),
+        MatchesRegex("(loss|gradient norm) is (nan|infinite) at iteration [0-9]+; try a smaller "
+                     "learning rate"));
   }
 }
 
