@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/text.h"
 
 namespace graphpipe {
@@ -151,6 +153,30 @@ bool JsonReader::boolean() const {
 std::string JsonReader::string() const {
   if (!value_->is_string()) fail("expected a string, found " + found_text(*value_));
   return value_->get<std::string>();
+}
+
+std::uint64_t JsonReader::hash() const {
+  const std::string text = string();
+  std::uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value, 16);
+  if (error != std::errc() || stop != end || hash_text(value) != text) {
+    fail(fmt::format("expected 16 lower-case hexadecimal digits, found \"{}\"", text));
+  }
+  return value;
+}
+
+void JsonReader::expect_format(std::string_view format, std::int64_t version, std::string_view kind,
+                               std::string_view remedy) const {
+  const JsonReader its_format = (*this)["format"];
+  if (const std::string found = its_format.string(); found != format) {
+    its_format.fail(
+        fmt::format("expected \"{}\", found \"{}\"; this is not {}", format, found, kind));
+  }
+  const JsonReader its_version = (*this)["version"];
+  if (const std::int64_t found = its_version.integer(); found != version) {
+    its_version.fail(fmt::format("expected {}, found {}; {}", version, found, remedy));
+  }
 }
 
 JsonReader JsonReader::operator[](const std::string& key) const {

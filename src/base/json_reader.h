@@ -29,6 +29,13 @@ class JsonReader {
   double number_at_least(double low) const;
   bool boolean() const;
   std::string string() const;
+  std::uint64_t hash() const;  // 16 lower-case hexadecimal digits, as hash_text() writes them
+
+  // The head of a file form. Throws where the members "format" and "version" are not these,
+  // saying what the file is not (`kind`: "a plan") and what to do about another version
+  // (`remedy`: "plan anew with this program").
+  void expect_format(std::string_view format, std::int64_t version, std::string_view kind,
+                     std::string_view remedy) const;
 
   // Member of an object; the first form throws where it is missing.
   JsonReader operator[](const std::string& key) const;

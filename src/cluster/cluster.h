@@ -35,8 +35,8 @@ struct Link {
 };
 
 struct Level {
-  std::string name;     // "node", "cluster"
-  int group_size = 1;   // how many groups of the level below (devices, at level 0)
+  std::string name;    // "node", "cluster"
+  int group_size = 1;  // how many groups of the level below (devices, at level 0)
   Link link;
   bool shared = false;  // the groups below have one port each at this level, which
                         // their devices share (one NIC for the GPUs of a node)

@@ -101,14 +101,7 @@ Cluster parse_cluster(std::string_view text, const std::string& file) {
   const Json document = parse_json(text, file);
   const JsonReader json(document, file);
   json.only({"format", "version", "name", "types", "devices", "levels", "cores_per_node"});
-  if (json["format"].string() != kFormat) {
-    json["format"].fail(fmt::format("expected \"{}\", found \"{}\"; this is not a cluster file",
-                                    kFormat, json["format"].string()));
-  }
-  if (json["version"].integer() != kVersion) {
-    json["version"].fail(fmt::format("expected {}, found {}; write the file anew with this program",
-                                     kVersion, json["version"].integer()));
-  }
+  json.expect_format(kFormat, kVersion, "a cluster file", "write the file anew with this program");
   Cluster cluster;
   if (json.has("name")) cluster.name = json["name"].string();
   for (const JsonReader& type : json["types"].items()) cluster.types.push_back(read_type(type));

@@ -1,6 +1,5 @@
 #include "cost/profile_json.h"
 
-#include <charconv>
 #include <utility>
 
 #include "base/error.h"
@@ -13,17 +12,6 @@ namespace {
 constexpr std::string_view kFormat = "graphpipe-profile";
 constexpr std::int64_t kVersion = 1;
 constexpr std::int64_t kMostRanks = 1'000'000;
-
-std::uint64_t read_hash(const JsonReader& json) {
-  const std::string text = json.string();
-  std::uint64_t hash = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, hash, 16);
-  if (error != std::errc() || stop != end || hash_text(hash) != text) {
-    json.fail(fmt::format("expected 16 lower-case hexadecimal digits, found \"{}\"", text));
-  }
-  return hash;
-}
 
 int read_count(const JsonReader& json) {
   const std::int64_t n = json.integer_at_least(1);
@@ -65,19 +53,6 @@ Json written(const ProfileEntry& entry) {
   return json;
 }
 
-void check_format(const JsonReader& json) {
-  const std::string format = json["format"].string();
-  if (format != kFormat) {
-    json["format"].fail(
-        fmt::format("expected \"{}\", found \"{}\"; this is not a profile", kFormat, format));
-  }
-  const std::int64_t version = json["version"].integer();
-  if (version != kVersion) {
-    json["version"].fail(
-        fmt::format("expected {}, found {}; profile anew with this program", kVersion, version));
-  }
-}
-
 }  // namespace
 
 Profile parse_profile(std::string_view text, const std::string& file) {
@@ -85,10 +60,10 @@ Profile parse_profile(std::string_view text, const std::string& file) {
   const JsonReader json(document, file);
   json.only({"format", "version", "model", "graph_hash", "device", "library", "load", "cores",
              "action_overhead_s", "transfer_latency_s", "transfer_bytes_per_s", "entries"});
-  check_format(json);
+  json.expect_format(kFormat, kVersion, "a profile", "profile anew with this program");
   Profile profile;
   profile.model = json["model"].string();
-  profile.graph_hash = read_hash(json["graph_hash"]);
+  profile.graph_hash = json["graph_hash"].hash();
   profile.device = json["device"].string();
   profile.library = json["library"].string();
   profile.load = read_count(json["load"]);

@@ -14,18 +14,6 @@ constexpr std::string_view kFormat = "graphpipe-dataset";
 constexpr std::int64_t kVersion = 1;
 constexpr std::int64_t kMaxFieldBytes = std::int64_t{1} << 40;
 
-void check_head(const JsonReader& json) {
-  if (const std::string format = json["format"].string(); format != kFormat) {
-    json["format"].fail(fmt::format("expected \"{}\", found \"{}\"", kFormat, format));
-  }
-  if (const std::int64_t version = json["version"].integer(); version != kVersion) {
-    json["version"].fail(
-        fmt::format("expected {}, found {}; write the data set again with this "
-                    "version of graphpipe",
-                    kVersion, version));
-  }
-}
-
 DType read_dtype(const JsonReader& json) {
   const std::string found = json.string();
   if (const std::optional<DType> dtype = parse_dtype(found)) return *dtype;
@@ -70,7 +58,8 @@ ManifestField read_field(const JsonReader& json, std::int64_t samples) {
 Manifest parse_manifest(std::string_view json, const std::string& file) {
   const Json document = parse_json(json, file);
   const JsonReader reader(document, file);
-  check_head(reader);
+  reader.expect_format(kFormat, kVersion, "a data set",
+                       "write the data set anew with this program");
   reader.only({"format", "version", "name", "samples", "fields"});
   Manifest manifest;
   manifest.name = reader["name"].string();

@@ -37,10 +37,10 @@ TEST(Manifest, ReadsWhatItWrites) {
 
 TEST(Manifest, RefusesAnotherFormatOrVersion) {
   EXPECT_EQ(fault(R"({"format": "graphpipe-plan"})"),
-            "m.json: /format: expected \"graphpipe-dataset\", found \"graphpipe-plan\"");
+            "m.json: /format: expected \"graphpipe-dataset\", found \"graphpipe-plan\"; this is "
+            "not a data set");
   EXPECT_EQ(fault(R"({"format": "graphpipe-dataset", "version": 2})"),
-            "m.json: /version: expected 1, found 2; write the data set again with this version of "
-            "graphpipe");
+            "m.json: /version: expected 1, found 2; write the data set anew with this program");
 }
 
 TEST(Manifest, RefusesUnknownKeysAndMissingOnes) {

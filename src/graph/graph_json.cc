@@ -188,17 +188,6 @@ Metric read_metric(const JsonReader& json, const Names<TensorTag>& tensors) {
   return {json["name"].string(), json["kind"].string(), tensors.read(json["tensor"])};
 }
 
-void check_header(const JsonReader& json) {
-  const JsonReader format = json["format"];
-  if (format.string() != kFormat) {
-    format.fail(fmt::format("expected \"{}\", found \"{}\"", kFormat, format.string()));
-  }
-  const JsonReader version = json["version"];
-  if (version.integer() != kVersion) {
-    version.fail(fmt::format("expected version {}, found {}", kVersion, version.integer()));
-  }
-}
-
 std::vector<JsonReader> items_of(const JsonReader& json, const std::string& key) {
   return json.has(key) ? json[key].items() : std::vector<JsonReader>();
 }
@@ -274,7 +263,7 @@ std::string list_text(std::string_view key, const std::vector<T>& items, const W
 Graph parse_graph(std::string_view text, const std::string& file) {
   const Json document = parse_json(text, file);
   const JsonReader json(document, file);
-  check_header(json);
+  json.expect_format(kFormat, kVersion, "a graph", "write the file anew with this program");
   json.only(
       {"format", "version", "name", "tensors", "params", "ops", "inputs", "losses", "metrics"});
   Graph graph;

@@ -120,9 +120,10 @@ TEST(GraphJson, AWholeNumberServesWhereANumberIsExpected) {
 
 TEST(GraphJson, RefusesAnotherFormatOrVersion) {
   EXPECT_EQ(fault("graphpipe-graph", "graphpipe-plan"),
-            "g.json: /format: expected \"graphpipe-graph\", found \"graphpipe-plan\"");
+            "g.json: /format: expected \"graphpipe-graph\", found \"graphpipe-plan\"; this is not "
+            "a graph");
   EXPECT_EQ(fault("\"version\": 1", "\"version\": 2"),
-            "g.json: /version: expected version 1, found 2");
+            "g.json: /version: expected 1, found 2; write the file anew with this program");
   EXPECT_EQ(fault("\"format\": \"graphpipe-graph\",", ""), "g.json: \"format\" is missing");
 }
 

@@ -70,7 +70,7 @@ TEST(LoadModel, RefusesSizesThatDoNotDivide) {
             "MODEL: hidden is 1024, expected a multiple of heads, which is 3");
   EXPECT_EQ(fault("two-branch:hidden=8"),
             "MODEL: hidden is 8, expected a multiple of heads, which is 16");
-  EXPECT_EQ(fault("movielens:title_dim=6"), "MODEL: title_dim is 6, expected a multiple of 4");
+  EXPECT_EQ(fault("movielens:title_dim=12"), "MODEL: title_dim is 12, expected a multiple of 8");
   EXPECT_EQ(fault("movielens:use_user=0,use_film=0,use_title=0,use_genre=0"),
             "MODEL: expected at least one of use_user, use_film, use_title and use_genre to be 1");
 }
@@ -108,8 +108,9 @@ TEST(LoadModel, NamesFormsThatItDoesNotRead) {
 }
 
 TEST(LoadModel, PointsIntoAFileThatIsWrong) {
-  EXPECT_EQ(file_fault("plan.json", R"({"format": "graphpipe-plan", "version": 1})"),
-            ": /format: expected \"graphpipe-graph\", found \"graphpipe-plan\"");
+  EXPECT_EQ(
+      file_fault("plan.json", R"({"format": "graphpipe-plan", "version": 1})"),
+      ": /format: expected \"graphpipe-graph\", found \"graphpipe-plan\"; this is not a graph");
   EXPECT_EQ(file_fault("broken.json", "{\n}}"),
             ":2:2: not valid JSON: syntax error while parsing value - unexpected '}'; expected end "
             "of input");

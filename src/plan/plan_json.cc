@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -52,17 +51,6 @@ std::array<std::pair<Enum, std::string_view>, n> named(const std::array<Enum, n>
   std::array<std::pair<Enum, std::string_view>, n> pairs;
   for (std::size_t i = 0; i < n; ++i) pairs[i] = {values[i], name(values[i])};
   return pairs;
-}
-
-std::uint64_t read_hash(const JsonReader& json) {
-  const std::string text = json.string();
-  std::uint64_t hash = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, hash, 16);
-  if (error != std::errc() || stop != end || hash_text(hash) != text) {
-    json.fail(fmt::format("expected 16 lower-case hexadecimal digits, found \"{}\"", text));
-  }
-  return hash;
 }
 
 std::int32_t read_small(const JsonReader& json, std::int64_t low) {
@@ -142,16 +130,7 @@ void read_estimate(const JsonReader& json, PlanEstimate& estimate) {
 }
 
 void check_format(const JsonReader& json) {
-  const std::string format = json["format"].string();
-  if (format != kFormat) {
-    json["format"].fail(
-        fmt::format("expected \"{}\", found \"{}\"; this is not a plan", kFormat, format));
-  }
-  const std::int64_t version = json["version"].integer();
-  if (version != kVersion) {
-    json["version"].fail(
-        fmt::format("expected {}, found {}; plan anew with this program", kVersion, version));
-  }
+  json.expect_format(kFormat, kVersion, "a plan", "plan anew with this program");
   const std::string status = json["status"].string();
   if (status != "ok") {
     json["status"].fail(fmt::format("expected \"ok\", found \"{}\"; no plan was found", status));
@@ -230,7 +209,7 @@ Plan parse_plan(std::string_view text, const std::string& file) {
              "bubble_fraction", "lower_bound_s", "gap"});
   Plan plan;
   plan.model = json["model"].string();
-  plan.graph_hash = read_hash(json["graph_hash"]);
+  plan.graph_hash = json["graph_hash"].hash();
   plan.planner = json["planner"].string();
   plan.cluster = json["cluster"].string();
   plan.options = json["options"].string();

@@ -13,10 +13,10 @@ namespace graphpipe {
 struct SearchResult {
   PlanStatus status = PlanStatus::kInfeasible;
   std::string reason;
-  Plan plan;                 // with its estimate filled in; kOk only
-  double search_s = 0;       // the planner's own time
-  double judge_s = 0;        // the simulator's
-  int candidates = 0;        // how many plans were judged
+  Plan plan;            // with its estimate filled in; kOk only
+  double search_s = 0;  // the planner's own time
+  double judge_s = 0;   // the simulator's
+  int candidates = 0;   // how many plans were judged
 };
 
 // Runs the planner, verifies and simulates its candidates (quickly first, the best few in

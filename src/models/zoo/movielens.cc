@@ -1,6 +1,15 @@
 // Film ratings from four kinds of input: who rates (ids), which film (ids), its title
 // (characters, through a small Transformer), and its genres, year and the rating's time.
-// The four towers are concatenated; top layers give the rating.
+//
+//   user ── table ── fc ──────────┐ 3 W
+//   film ── table ── fc ──────────┤ W          ┌── product ──┐
+//   title ─ table ─ encoder ─ fc ─┼── concat ──┤             ├── concat ── fc ── rating
+//   genres, year, time ── fc ─────┘ W          └─────────────┘
+//
+// The user tower gives W numbers for each other tower, and the product multiplies them
+// element by element: the dot products of matrix factorisation (Koren, Bell and Volinsky,
+// IEEE Computer 2009), against the film, its title and its circumstances alike, whose
+// weights the top layers learn.
 
 #include <fmt/format.h>
 
@@ -18,13 +27,19 @@ constexpr std::int64_t kGenresOfAFilm = 10;  // -1 is padding
 constexpr std::int64_t kGenres = 20;
 constexpr std::int64_t kTimeFeatures = 4;
 
-constexpr std::int64_t kTitleHeads = 4;
+// Characters that make one position of the title's Transformer.
+constexpr std::int64_t kPatch = 4;
+constexpr std::int64_t kTitleHeads = 2;
+// Small, so that a user or film seen once starts near the average.
+constexpr double kTableScale = 0.05;
 // Ratings go from 0.5 to 5; the model learns how they differ from about their mean.
-constexpr double kStartRating = 3.5;
+constexpr double kUsualRating = 3.5;
 
 struct Sizes {
   std::int64_t dim;
   std::int64_t hidden;
+  std::int64_t width;
+  double table_dropout;
   double dropout;
 };
 
@@ -32,65 +47,97 @@ TensorId with_dropout(GraphBuilder& g, const std::string& name, TensorId x, doub
   return dropout > 0 ? g.dropout(name, x, dropout) : x;
 }
 
-TensorId id_tower(GraphBuilder& g, const std::string& name, std::int64_t entries,
-                  const Sizes& sizes) {
-  const TensorId id = g.input(name, DType::kInt64, {});
-  const TensorId row = g.embedding(name + ".table", id, entries, sizes.dim);
-  const TensorId h = g.relu(name + ".relu", g.linear(name + ".fc", row, sizes.hidden));
-  return with_dropout(g, name + ".dropout", h, sizes.dropout);
+// Two layers to `out` numbers.
+TensorId two_layers(GraphBuilder& g, const std::string& name, TensorId x, std::int64_t hidden,
+                    std::int64_t out) {
+  x = g.relu(name + ".relu", g.linear(name + ".fc1", x, hidden));
+  return g.linear(name + ".fc2", x, out);
 }
 
-TensorId title_tower(GraphBuilder& g, const ZooArguments& arguments) {
+TensorId id_tower(GraphBuilder& g, const std::string& name, std::int64_t entries,
+                  const Sizes& sizes, std::int64_t out) {
+  const TensorId id = g.input(name, DType::kInt64, {});
+  TensorId x = g.embedding(name + ".table", id, entries, sizes.dim, kTableScale);
+  x = with_dropout(g, name + ".dropout", x, sizes.table_dropout);
+  return two_layers(g, name, x, sizes.hidden, out);
+}
+
+TensorId title_tower(GraphBuilder& g, const ZooArguments& arguments, const Sizes& sizes) {
   const std::int64_t dim = arguments["title_dim"];
   const TensorId title = g.input("title", DType::kInt64, {kTitleLength});
-  TensorId x = g.embedding("title.table", title, kCharacters, dim);
-  x = g.add_parameter("title.positions", x, {InitKind::kNormal, 0.1});
+  TensorId x = g.embedding("title.table", title, kCharacters, dim / kPatch, kTableScale);
+  x = g.reshape("title.patches", x, {kTitleLength / kPatch, dim});
+  x = g.add_parameter("title.positions", x, {InitKind::kNormal, kTableScale});
   for (std::int64_t l = 0; l < arguments["title_layers"]; ++l) {
     x = encoder_layer(g, fmt::format("title.layer{}", l), x, {kTitleHeads, 2 * dim, 0});
   }
-  return g.mean("title.mean", x, 0);
+  x = with_dropout(g, "title.dropout", g.mean("title.mean", x, 0), sizes.table_dropout);
+  return g.linear("title.fc", x, sizes.width);
 }
 
-TensorId genre_tower(GraphBuilder& g, const Sizes& sizes) {
+TensorId context_tower(GraphBuilder& g, const Sizes& sizes) {
   const TensorId genres = g.input("genres", DType::kInt64, {kGenresOfAFilm});
   const TensorId year = g.input("year", {1});
   const TensorId time = g.input("time", {kTimeFeatures});
-  const TensorId bag = g.embedding_bag("genres.table", genres, kGenres, sizes.dim, "mean");
+  const TensorId bag =
+      g.embedding_bag("genres.table", genres, kGenres, sizes.dim, "sum", kTableScale);
   const TensorId x = g.concat("genres.concat", {bag, year, time}, -1);
-  return g.relu("genres.relu", g.linear("genres.fc", x, sizes.hidden));
+  return two_layers(g, "genres", x, 2 * sizes.hidden, sizes.width);
 }
 
-// x (n) -> (): the rating, from a linear layer whose bias starts at the usual rating.
-TensorId rating_of(GraphBuilder& g, TensorId x) {
-  const std::int64_t in = g.graph().tensor(x).shape.back();
-  const ParamId weight = g.param("head.fc2.weight", {1, in}, {InitKind::kNormal, 0.01});
-  const ParamId bias = g.param("head.fc2.bias", {1}, {InitKind::kConstant, kStartRating});
-  const TensorId y = g.add_op("head.fc2", OpKind::kLinear, {x}, {weight, bias}, {})[0];
+// Beside the towers' numbers, the user's times the others'.
+TensorId with_products(GraphBuilder& g, TensorId towers, std::int64_t user_width) {
+  const TensorId user = g.slice("product.user", towers, 0, 0, user_width);
+  const TensorId others = g.slice("product.others", towers, 0, user_width, user_width);
+  return g.concat("head.concat", {towers, g.mul("product", user, others)}, -1);
+}
+
+// x (n) -> (): the rating, from a wide and a deep path.
+TensorId rating_of(GraphBuilder& g, TensorId x, const Sizes& sizes) {
+  x = with_dropout(g, "head.dropout1", x, sizes.dropout);
+  TensorId deep = g.relu("head.relu", g.linear("head.fc1", x, sizes.hidden / 2));
+  deep = g.linear("head.fc2", with_dropout(g, "head.dropout2", deep, sizes.dropout), 1);
+  const TensorId wide = g.linear("head.wide", x, 1, false);
+  const TensorId y = g.add_parameter("head.usual", g.add("head.add", {deep, wide}),
+                                     {InitKind::kConstant, kUsualRating});
   return g.reshape("head.reshape", y, {});
 }
 
-Graph build(const ZooArguments& arguments, DType floating) {
-  if (arguments["title_dim"] % kTitleHeads != 0) {
+void check(const ZooArguments& arguments) {
+  const std::int64_t unit = kPatch * kTitleHeads;
+  if (arguments["title_dim"] % unit != 0) {
     throw InputError("MODEL", fmt::format("title_dim is {}, expected a multiple of {}",
-                                          arguments["title_dim"], kTitleHeads));
+                                          arguments["title_dim"], unit));
   }
+  for (const char* tower : {"use_user", "use_film", "use_title", "use_genre"}) {
+    if (arguments[tower] != 0) return;
+  }
+  throw InputError("MODEL",
+                   "expected at least one of use_user, use_film, use_title and use_genre to be 1");
+}
+
+Graph build(const ZooArguments& arguments, DType floating) {
+  check(arguments);
   GraphBuilder g("movielens", floating);
-  const Sizes sizes{arguments["dim"], arguments["hidden"], rate(arguments, "dropout")};
+  const Sizes sizes{arguments["dim"], arguments["hidden"], arguments["width"],
+                    rate(arguments, "table_dropout"), rate(arguments, "dropout")};
+  const std::int64_t others =
+      arguments["use_film"] + arguments["use_title"] + arguments["use_genre"];
+  const bool product = arguments["use_user"] != 0 && others > 0;
+  const std::int64_t user_width = product ? others * sizes.width : sizes.width;
   std::vector<TensorId> towers;
-  if (arguments["use_user"] != 0) towers.push_back(id_tower(g, "user", arguments["users"], sizes));
-  if (arguments["use_film"] != 0) towers.push_back(id_tower(g, "film", arguments["films"], sizes));
-  if (arguments["use_title"] != 0) towers.push_back(title_tower(g, arguments));
-  if (arguments["use_genre"] != 0) towers.push_back(genre_tower(g, sizes));
-  if (towers.empty()) {
-    throw InputError("MODEL",
-                     "expected at least one of use_user, use_film, use_title and "
-                     "use_genre to be 1");
+  if (arguments["use_user"] != 0) {
+    towers.push_back(id_tower(g, "user", arguments["users"], sizes, user_width));
   }
+  if (arguments["use_film"] != 0) {
+    towers.push_back(id_tower(g, "film", arguments["films"], sizes, sizes.width));
+  }
+  if (arguments["use_title"] != 0) towers.push_back(title_tower(g, arguments, sizes));
+  if (arguments["use_genre"] != 0) towers.push_back(context_tower(g, sizes));
   const TensorId rating = g.input("rating", {});
   TensorId x = concat_last(g, "concat", towers);
-  x = g.relu("head.relu", g.linear("head.fc1", x, sizes.hidden));
-  x = with_dropout(g, "head.dropout", x, sizes.dropout);
-  const TensorId loss = g.mse_loss("loss", rating_of(g, x), rating);
+  if (product) x = with_products(g, x, user_width);
+  const TensorId loss = g.mse_loss("loss", rating_of(g, x, sizes), rating);
   g.loss(loss);
   g.metric("rmse", "root_mean", loss);
   return std::move(g).build();
@@ -104,10 +151,12 @@ ZooModel movielens_model() {
           {{"users", 671, 1, 10000000, "users"},
            {"films", 9066, 1, 10000000, "films"},
            {"dim", 32, 1, 65536, "width of the embeddings"},
-           {"hidden", 64, 1, 65536, "width of the towers and the top layers"},
-           {"title_dim", 32, 4, 65536, "width of a character of the title"},
+           {"hidden", 128, 2, 65536, "width of the hidden layers"},
+           {"width", 64, 1, 65536, "width of what a tower gives"},
+           {"title_dim", 32, 8, 65536, "width of the title's Transformer"},
            {"title_layers", 1, 0, 1024, "Transformer layers over the title"},
-           {"dropout", 300, 0, 900, "dropout rate, per mille"},
+           {"table_dropout", 300, 0, 900, "dropout rate behind the embeddings, per mille"},
+           {"dropout", 200, 0, 900, "dropout rate in the top layers, per mille"},
            {"use_user", 1, 0, 1, "whether the user tower is there"},
            {"use_film", 1, 0, 1, "whether the film tower is there"},
            {"use_title", 1, 0, 1, "whether the title tower is there"},

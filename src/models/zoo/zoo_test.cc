@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <map>
 
+#include "base/error.h"
 #include "graph/graph.h"
+#include "graph/series_parallel.h"
 
 namespace graphpipe {
 namespace {
@@ -108,6 +110,44 @@ TEST(Movielens, ATowerThatIsOffReadsNothing) {
   EXPECT_EQ(names("use_film"), Names({"genres", "rating", "time", "title", "user", "year"}));
   EXPECT_EQ(names("use_title"), Names({"film", "genres", "rating", "time", "user", "year"}));
   EXPECT_EQ(names("use_genre"), Names({"film", "rating", "title", "user"}));
+}
+
+TEST(Movielens, HasFourTowersAndTheirProducts) {
+  constexpr std::int64_t D = 6;   // dim
+  constexpr std::int64_t H = 10;  // hidden
+  constexpr std::int64_t W = 5;   // width
+  constexpr std::int64_t T = 16;  // title_dim
+  const std::int64_t user = 7 * D + (D * H + H) + (H * 3 * W + 3 * W);
+  const std::int64_t film = 9 * D + (D * H + H) + (H * W + W);
+  const std::int64_t title = 40 * T / 4 + 8 * T + layer_parameters(T, 2 * T) + (T * W + W);
+  const std::int64_t genres = 20 * D + ((D + 5) * 2 * H + 2 * H) + (2 * H * W + W);
+  const std::int64_t head = (9 * W * H / 2 + H / 2) + (H / 2 + 1) + 9 * W + 1;
+  EXPECT_EQ(
+      parameter_count(load_model("movielens:users=7,films=9,dim=6,hidden=10,width=5,title_dim=16")),
+      user + film + title + genres + head);
+}
+
+TEST(Movielens, OneTowerHasNothingToMultiply) {
+  EXPECT_EQ(kinds(load_model("movielens:use_film=0,use_title=0,use_genre=0")).count("mul"), 0U);
+  EXPECT_EQ(kinds(load_model("movielens:use_user=0")).count("mul"), 0U);
+  EXPECT_EQ(kinds(load_model("movielens:use_film=0")).at("mul"), 1);
+}
+
+TEST(Movielens, IsSeriesParallelInFourBranches) {
+  const SpTree tree = decompose_series_parallel(load_model("movielens"));
+  EXPECT_TRUE(tree.exact);
+  EXPECT_EQ(branch_count(tree), 4);
+}
+
+TEST(Movielens, NeedsATower) {
+  try {
+    load_model("movielens:use_user=0,use_film=0,use_title=0,use_genre=0");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "MODEL: expected at least one of use_user, use_film, use_title and use_genre to be 1");
+  }
 }
 
 TEST(Movielens, ReportsTheRootOfTheMeanSquaredError) {
