@@ -2,10 +2,12 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <thread>
@@ -101,6 +103,15 @@ TEST(Transport, AMessageThatNeverComesEndsTheWait) {
     EXPECT_TRUE(std::string(error.what()).starts_with("rank 1: Timed out waiting 200ms"))
         << error.what();
   }
+}
+
+TEST(Transport, GlooWaitsThroughOurEpollWait) {
+  // What the dynamic linker gives to libgloo is the definition in this program.
+  void* found = dlsym(RTLD_DEFAULT, "epoll_wait");
+  Dl_info where{};
+  ASSERT_NE(dladdr(found, &where), 0);
+  EXPECT_EQ(std::filesystem::weakly_canonical(where.dli_fname),
+            std::filesystem::read_symlink("/proc/self/exe"));
 }
 
 TEST(ConnectGloo, RanksFindEachOtherThroughTheFolder) {
