@@ -1,0 +1,71 @@
+// What the planners propose for ranks of one device each trains as one device does.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "cost/analytic.h"
+#include "data/dataset.h"
+#include "equivalence/cases.h"
+#include "equivalence/harness.h"
+#include "equivalence/partitions.h"
+#include "models/models.h"
+#include "planners/planner.h"
+
+namespace graphpipe {
+namespace {
+
+constexpr std::int64_t kSamples = 96;
+constexpr std::int64_t kMiniBatch = 14;  // with micro-batches of 4 the last is short
+constexpr std::uint64_t kSeed = 31;
+
+// The planner's favourite for so many ranks and this micro-batch size.
+Plan favourite(const Planner& planner, const Graph& graph, int ranks, std::int64_t micro_batch) {
+  const Cluster cluster = test_cluster(ranks);
+  const AnalyticCosts costs;
+  Problem problem;
+  problem.graph = &graph;
+  problem.cluster = &cluster;
+  problem.costs = &costs;
+  problem.mini_batch = kMiniBatch;
+  problem.options.data_parallel = false;
+  problem.options.micro_batches = {micro_batch};
+  const PlanResult result = planner.plan(problem, {});
+  EXPECT_EQ(result.status, PlanStatus::kOk) << result.reason;
+  return result.candidates.empty() ? Plan() : result.candidates[0];
+}
+
+class Planned : public testing::TestWithParam<std::string> {};
+
+TEST_P(Planned, PlansTrainAsOneDevice) {
+  const Graph graph = load_model(GetParam());
+  const auto dataset = synthetic_dataset(graph, kSamples, kSeed);
+  std::vector<std::int64_t> ids;
+  for (std::int64_t i = 0; i < kSamples; ++i) ids.push_back(i);
+  Lesson lesson;
+  lesson.batches = {{ids.begin(), ids.begin() + 14},
+                    {ids.begin() + 14, ids.begin() + 28},
+                    {ids.begin() + 28, ids.begin() + 37}};
+  lesson.evaluated = {ids.begin(), ids.begin() + 20};
+  lesson.options.learning_rate = 0.05;
+  lesson.options.momentum = 0.9;
+  for (const std::int64_t micro_batch : {1, 4}) {
+    const Outcome expected = train_on_one_device(graph, *dataset, lesson, micro_batch);
+    for (const char* planner : {"graphpipe", "gpipe"}) {
+      for (int ranks = 1; ranks <= 6; ++ranks) {
+        SCOPED_TRACE(fmt::format("{} for {} ranks, micro-batch {}", planner, ranks, micro_batch));
+        const Plan plan = favourite(planner_named(planner), graph, ranks, micro_batch);
+        ASSERT_FALSE(plan.stages.empty());
+        EXPECT_EQ(bitwise_difference(expected, train_by_plan(plan, graph, *dataset, lesson)), "");
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, Planned, testing::ValuesIn(small_models()), [](const auto& model) {
+  std::string name = model.param.substr(0, model.param.find(':'));
+  std::erase(name, '-');
+  return name;
+});
+
+}  // namespace
+}  // namespace graphpipe
