@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Overhead of the executor, time to the first iteration, and memory against the number
+of micro-batches. Prints three Markdown tables; README.md beside this file has the recipe.
+
+    bench/runtime/run.py [build/full/bin/graphpipe]
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "build/full/bin/graphpipe")
+MODEL = "movielens"
+MINI_BATCH = 512
+RUNS = 3
+
+
+def graphpipe(*words):
+    done = subprocess.run([PROGRAM, *map(str, words)], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"graphpipe {' '.join(map(str, words))}: {done.stderr}")
+    return done.stdout
+
+
+def plan(folder, ranks, micro_batch, mini_batch):
+    path = f"{folder}/{ranks}-{micro_batch}-{mini_batch}.plan.json"
+    graphpipe("plan", MODEL, "--cluster", f"local:{ranks}", "--mini-batch", mini_batch,
+              "--micro-batch", micro_batch, "--options", "none", "--optimizer", "adam", "-o", path)
+    return path
+
+
+def train(path, iterations):
+    """The last line of a run, and the seconds until its first iteration was reported."""
+    start = time.monotonic()
+    process = subprocess.Popen(
+        [PROGRAM, "train", path, "--data", "synthetic", "--iterations", str(iterations),
+         "--lr", "0.001", "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    first_s, last = None, {}
+    for line in process.stdout:
+        last = json.loads(line)
+        if first_s is None and "loss" in last:
+            first_s = time.monotonic() - start
+    if process.wait() != 0:
+        raise SystemExit(f"train {path} failed")
+    return last, first_s
+
+
+def median(values):
+    return sorted(values)[len(values) // 2]
+
+
+def overhead(folder):
+    print("| ranks | micro-batch | CPU time outside operators | per action | first iteration after |")
+    print("|---|---|---|---|---|")
+    for ranks in (1, 2, 4):
+        for micro_batch in (32, 128):
+            path = plan(folder, ranks, micro_batch, MINI_BATCH)
+            runs = [train(path, 40) for _ in range(RUNS)]
+            share = median([last["executor_overhead"] for last, _ in runs])
+            action = median([last["action_s"] for last, _ in runs])
+            first = median([first_s for _, first_s in runs])
+            print(f"| {ranks} | {micro_batch} | {100 * share:.1f} % | {1e6 * action:.1f} us | {first:.1f} s |",
+                  flush=True)
+
+
+def memory(folder):
+    """One partition, its mini-batch grown from what is in flight to 16 times that."""
+    path = plan(folder, 4, 32, 4096)
+    document = json.loads(pathlib.Path(path).read_text())
+    ranks = [stage["devices"][0] for stage in document["stages"]]
+    most_in_flight = max(stage["in_flight_samples"] for stage in document["stages"])
+    print("| micro-batches | " + " | ".join(f"rank {r}: bound, measured" for r in ranks) + " |")
+    print("|---|" + "---|" * len(ranks))
+    for factor in (1, 2, 4, 8, 16):
+        document["mini_batch"] = most_in_flight * factor
+        pathlib.Path(path).write_text(json.dumps(document))
+        bounds = json.loads(graphpipe("verify", path, "--json"))["ranks"]
+        last, _ = train(path, 4)
+        cells = [f"{bounds[rank]['peak_bytes'] / 2**20:.2f}, "
+                 f"{stage['measured_peak_bytes'] / 2**20:.2f} MiB"
+                 for rank, stage in zip(ranks, last["stages"])]
+        print(f"| {document['mini_batch'] // 32} | " + " | ".join(cells) + " |", flush=True)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        overhead(folder)
+        print()
+        memory(folder)
+
+
+if __name__ == "__main__":
+    main()
