@@ -18,10 +18,12 @@ constexpr double kLeastGain = 1e-3;
 // Of the steps that may gain by compute alone so many are worked out, the best first.
 constexpr std::size_t kMostTried = 32;
 
-constexpr int kMostSteps = 200;
+constexpr int kMostSteps = 100;
 
-// A stage of more operators is not coarse: moving one of them gains little.
+// A stage of more operators is not coarse: moving one of them gains little. Swaps are
+// tried where they are not more than this.
 constexpr std::size_t kMostMembers = 256;
+constexpr std::size_t kMostSwaps = 20'000;
 
 struct Stage {
   std::vector<int> positions;  // ascending
@@ -207,9 +209,12 @@ class Refiner {
   // stage on spare devices, on some of the stage's own, or on some of another's.
   void propose_moves() {
     list_groups();
-    for (const int p : stage(slowest_).positions) {
+    const std::vector<int>& members = stage(slowest_).positions;
+    const bool swaps = members.size() * single_.size() <= kMostSwaps;
+    for (const int p : members) {
       const Group& group = single_[at(p)];
       propose_move(group);
+      if (!swaps) continue;
       for (int s = 0; s < count(); ++s) {
         if (s == slowest_) continue;
         for (const int q : stage(s).positions) propose_swap(group, s, single_[at(q)]);

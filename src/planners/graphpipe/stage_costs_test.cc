@@ -1,0 +1,203 @@
+#include "planners/graphpipe/stage_costs.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/stage_memory.h"
+#include "planners/graphpipe/placement.h"
+#include "planners/graphpipe/plan_memory.h"
+#include "planners/stage_tps.h"
+#include "planners/test_problems.h"
+
+namespace graphpipe {
+namespace {
+
+// Any graph of n operators: each reads up to three earlier ones.
+Dependencies random_dependencies(int n, std::uint64_t seed) {
+  const CounterRandom random(seed);
+  Dependencies before(static_cast<std::size_t>(n));
+  std::uint64_t drawn = 0;
+  for (int v = 1; v < n; ++v) {
+    std::vector<int>& reads = before[static_cast<std::size_t>(v)];
+    for (std::uint64_t k = random.below(drawn++, 4); k > 0; --k) {
+      reads.push_back(static_cast<int>(random.below(drawn++, static_cast<std::uint64_t>(v))));
+    }
+    std::ranges::sort(reads);
+    const auto repeats = std::ranges::unique(reads);
+    reads.erase(repeats.begin(), repeats.end());
+  }
+  return before;
+}
+
+// Runs of operators, so the stage graph has no cycle; widths that the micro-batch allows,
+// and in-flight counts from the least to beyond.
+Plan random_plan(const TestProblem& test, std::int64_t micro_batch, std::uint64_t seed) {
+  const CounterRandom random(seed);
+  std::uint64_t drawn = 0;
+  Plan plan = empty_plan(test.problem(), "random");
+  std::vector<int> widths;
+  int left = test.cluster.device_count();
+  for (std::size_t op = 0; op < test.graph.op_count(); ++op) {
+    if (plan.stages.empty() || (left > 0 && random.below(drawn++, 3) == 0)) {
+      plan.stages.emplace_back();
+      const int most = static_cast<int>(std::min<std::int64_t>(std::min(left, 4), micro_batch));
+      widths.push_back(1 +
+                       static_cast<int>(random.below(drawn++, static_cast<std::uint64_t>(most))));
+      left -= widths.back();
+    }
+    plan.stages.back().ops.push_back(OpId(op));
+    plan.stages.back().micro_batch = micro_batch;
+  }
+  const auto devices = place_stages(test.cluster, widths);
+  for (std::size_t s = 0; s < widths.size(); ++s) plan.stages[s].devices = devices[s];
+  plan.edges = data_edges(test.graph, plan.stages);
+  const std::vector<std::int64_t> least = least_in_flight(plan);
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const auto more = static_cast<std::int64_t>(random.below(drawn++, 3));
+    plan.stages[s].in_flight_samples = std::min(plan.mini_batch, least[s] + more * micro_batch);
+  }
+  return plan;
+}
+
+TEST(StageCosts, MemoryBoundIsNeverBelowStageMemory) {
+  int stages = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const Dependencies before = random_dependencies(4 + static_cast<int>(seed % 9), seed);
+    TestProblem test =
+        random_problem(before, 8, 3 + static_cast<std::int64_t>(seed % 30), true, seed);
+    for (AffineCosts::Op& op : test.costs.ops) op.workspace_bytes_per_sample = 100;
+    const Problem problem = test.problem();
+    CostTable table(problem);
+    const std::int64_t b = 1 + static_cast<std::int64_t>(seed % 5) % test.mini_batch;
+    SearchRules rules;
+    rules.widths = {1, 2, 3, 4, 8};
+    const Budget budget;
+    SearchContext context(table, decompose_series_parallel(test.graph), rules, budget);
+    const StageCosts costs(context.columns, b, rules);
+    std::vector<int> position(test.graph.op_count());
+    for (std::size_t p = 0; p < position.size(); ++p) {
+      position[context.pieces.positions[p].op.index()] = static_cast<int>(p);
+    }
+    const Plan plan = random_plan(test, b, seed);
+    std::int64_t window = 8;
+    for (const Stage& stage : plan.stages) {
+      window = std::max(window, (stage.in_flight_samples + b - 1) / b);
+    }
+    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+      const Stage& stage = plan.stages[s];
+      std::vector<Span> spans;
+      context.accumulator.clear();
+      for (const OpId op : stage.ops) {
+        spans.push_back({position[op.index()], position[op.index()] + 1});
+        context.accumulator.add(spans.back());
+      }
+      int width = 0;  // a width that gives a task the same samples
+      const auto samples = [&](std::int64_t d) { return (b + d - 1) / d; };
+      while (samples(costs.width(width)) !=
+             samples(static_cast<std::int64_t>(stage.devices.size()))) {
+        ++width;
+      }
+      const std::int64_t bound = costs.memory_bound_bytes(
+          context.accumulator.sums(), spans, width, (stage.in_flight_samples + b - 1) / b, window);
+      const std::int64_t exact =
+          stage_memory(plan, test.graph, test.costs, table.device(), StageId(s)).total();
+      EXPECT_GE(bound, exact) << "seed " << seed << ", stage " << s;
+      ++stages;
+    }
+  }
+  EXPECT_GT(stages, 500);
+}
+
+TEST(StageCosts, TpsOfARunIsThatOfItsOperators) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const TestProblem test = random_problem(random_dependencies(9, seed), 4, 24, true, seed);
+    const Problem problem = test.problem();
+    CostTable table(problem);
+    const SearchRules rules;
+    const Budget budget;
+    SearchContext context(table, decompose_series_parallel(test.graph), rules, budget);
+    const StageCosts costs(context.columns, 6, rules);
+    for (int begin = 0; begin < 9; ++begin) {
+      for (int end = begin + 1; end <= 9; ++end) {
+        const Span spans[] = {{begin, end}};
+        context.accumulator.clear();
+        context.accumulator.add(spans[0]);
+        std::vector<OpId> ops;
+        for (int p = begin; p < end; ++p) {
+          ops.push_back(context.pieces.positions[static_cast<std::size_t>(p)].op);
+        }
+        std::ranges::sort(ops);
+        for (int i = 0; i < costs.width_count(); ++i) {
+          const double expected = stage_tps_s(table, ops, 6, costs.width(i));
+          EXPECT_NEAR(costs.tps_s(context.accumulator.sums(), spans, i), expected, 1e-9 * expected)
+              << "seed " << seed << ", positions " << begin << " to " << end;
+        }
+      }
+    }
+  }
+}
+
+TEST(StageAccumulator, DoesNotDependOnTheOrder) {
+  const TestProblem test = random_problem(random_dependencies(12, 7), 4, 24, true, 7);
+  const Problem problem = test.problem();
+  CostTable table(problem);
+  const Pieces pieces = make_pieces(table, decompose_series_parallel(test.graph), true);
+  StageAccumulator forward(pieces);
+  StageAccumulator backward(pieces);
+  for (int p = 2; p < 9; ++p) {
+    forward.add(p);
+    backward.add(10 - p);
+  }
+  EXPECT_EQ(forward.sums().in.of(3), backward.sums().in.of(3));
+  EXPECT_EQ(forward.sums().out.of(3), backward.sums().out.of(3));
+  EXPECT_EQ(forward.sums().saved.of(3), backward.sums().saved.of(3));
+  EXPECT_EQ(forward.sums().crossing, backward.sums().crossing);
+  EXPECT_EQ(forward.sums().message_count, backward.sums().message_count);
+  EXPECT_EQ(forward.sums().static_bytes, backward.sums().static_bytes);
+  forward.clear();
+  forward.add(Span{2, 9});
+  EXPECT_EQ(forward.sums().in.of(3), backward.sums().in.of(3));
+}
+
+TEST(StageCosts, OfWidthsThatGiveATaskTheSameSamplesTheLeastIsTried) {
+  const TestProblem test = even_problem({{}}, 32, 64);
+  const Problem problem = test.problem();
+  CostTable table(problem);
+  const SearchRules rules;
+  const Budget budget;
+  SearchContext context(table, decompose_series_parallel(test.graph), rules, budget);
+  const auto widths = [&](std::int64_t b) {
+    const StageCosts costs(context.columns, b, rules);
+    std::vector<int> found;
+    for (int i = 0; i < costs.width_count(); ++i) found.push_back(costs.width(i));
+    return found;
+  };
+  EXPECT_EQ(widths(1), (std::vector<int>{1}));
+  EXPECT_EQ(widths(8), (std::vector<int>{1, 2, 3, 4, 8}));
+  EXPECT_EQ(widths(64), (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32}));
+}
+
+std::string text(const std::vector<std::vector<DeviceId>>& placement) {
+  std::string text;
+  for (const std::vector<DeviceId>& devices : placement) {
+    for (const DeviceId device : devices) text += std::to_string(device.value) + " ";
+    text += "| ";
+  }
+  return text;
+}
+
+TEST(Placement, NeighboursShareNodesAndReplicasStayInOne) {
+  const Cluster cluster = test_cluster(12, 4);
+  EXPECT_EQ(text(place_stages(cluster, {1, 1, 1, 1, 2})), "0 | 1 | 2 | 3 | 4 5 | ");
+  // The stage of 4 goes to a node of its own, and the next one back beside its neighbour.
+  EXPECT_EQ(text(place_stages(cluster, {3, 4, 1, 4})), "0 1 2 | 4 5 6 7 | 8 | 3 9 10 11 | ");
+  EXPECT_EQ(text(place_stages(cluster, {2, 3, 2})), "0 1 | 4 5 6 | 8 9 | ");
+  EXPECT_EQ(text(place_stages(cluster, {6, 6})), "0 1 2 3 4 5 | 6 7 8 9 10 11 | ");
+}
+
+}  // namespace
+}  // namespace graphpipe
