@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "cost/analytic.h"
 #include "plan/stage_memory.h"
 #include "runtime/clock.h"
 #include "runtime/counting_allocator.h"
@@ -13,6 +14,7 @@
 #include "schedule/build.h"
 #include "schedule/lower.h"
 #include "schedule/owner_map.h"
+#include "schedule/verify.h"
 
 namespace graphpipe {
 namespace {
@@ -59,10 +61,12 @@ ActionError::ActionError(const Action& action, const std::string& place, const s
                          bool peer_lost)
     : RunError(place + ": " + cause), action_(action), cause_(cause), peer_lost_(peer_lost) {}
 
-RankExecutor::RankExecutor(const Plan& plan, const Graph& graph, const Dataset& dataset,
-                           Transport& transport, const RankTrainerOptions& options)
+RankExecutor::RankExecutor(const Plan& plan, const Graph& graph, const Cluster& cluster,
+                           const Dataset& dataset, Transport& transport,
+                           const RankTrainerOptions& options)
     : plan_(plan),
       graph_(graph),
+      cluster_(cluster),
       options_(options),
       reader_(graph, dataset),
       rank_(transport.rank()),
@@ -107,16 +111,21 @@ void RankExecutor::drop_gradients() {
   }
 }
 
+// No program runs that is not proven, those of short mini-batches included. Whether memory
+// suffices (V5) was judged before the start, by the costs that the plan was made with.
 const Schedule& RankExecutor::schedule(std::int64_t samples, bool training) {
-  const auto [at, is_new] = schedules_.try_emplace({samples, training});
-  if (is_new) {
-    at->second = lower(training ? build_schedule(plan_, graph_, samples)
-                                : build_forward_schedule(plan_, graph_, samples),
-                       plan_, graph_);
-    GP_CHECK(at->second.buckets.empty(), "{} reductions in a plan of width 1",
-             at->second.buckets.size());
+  const auto known = schedules_.find({samples, training});
+  if (known != schedules_.end()) return known->second;
+  Schedule lowered = lower(training ? build_schedule(plan_, graph_, samples)
+                                    : build_forward_schedule(plan_, graph_, samples),
+                           plan_, graph_);
+  for (const Fault& fault : verify(lowered, plan_, graph_, cluster_, AnalyticCosts()).faults) {
+    if (fault.rule == "V5") continue;
+    throw InputError("plan", fmt::format("{} of {} samples: {}: {}: {}",
+                                         training ? "a mini-batch" : "an evaluation", samples,
+                                         fault.where, fault.rule, fault.message));
   }
-  return at->second;
+  return schedules_.emplace(std::pair(samples, training), std::move(lowered)).first->second;
 }
 
 RankExecutor::OwnStage& RankExecutor::stage(StageId id) {

@@ -34,10 +34,11 @@ class RankExecutor {
  public:
   // Throws InputError where the plan does not fit the number of ranks. The parameters of
   // the rank's stages are made here.
-  RankExecutor(const Plan& plan, const Graph& graph, const Dataset& dataset, Transport& transport,
-               const RankTrainerOptions& options);
+  RankExecutor(const Plan& plan, const Graph& graph, const Cluster& cluster, const Dataset& dataset,
+               Transport& transport, const RankTrainerOptions& options);
 
-  // Throws ActionError naming the action that failed; the executor is of no use then.
+  // Throws InputError where the plan's programs for so many samples are not sound; ActionError
+  // naming the action that failed; the executor is of no use then.
   void run(const Run& what);
   void drop_gradients();
 
@@ -79,6 +80,7 @@ class RankExecutor {
 
   const Plan& plan_;
   const Graph& graph_;
+  const Cluster& cluster_;
   RankTrainerOptions options_;
   BatchReader reader_;
   RankId rank_;

@@ -53,12 +53,12 @@ std::vector<double> all_reduce(Transport& transport, const std::vector<double>& 
 }  // namespace
 
 struct RankTrainer::State {
-  State(const Plan& plan_in, const Graph& graph_in, const Dataset& dataset, Transport& transport_in,
-        const RankTrainerOptions& options)
+  State(const Plan& plan_in, const Graph& graph_in, const Cluster& cluster, const Dataset& dataset,
+        Transport& transport_in, const RankTrainerOptions& options)
       : plan(plan_in),
         graph(graph_in),
         transport(transport_in),
-        executor(plan_in, graph_in, dataset, transport_in, options) {}
+        executor(plan_in, graph_in, cluster, dataset, transport_in, options) {}
 
   IterationResult result(std::int64_t samples);
 
@@ -95,7 +95,7 @@ RankTrainer::RankTrainer(const Plan& plan, const Graph& graph, const Cluster& cl
                          const Dataset& dataset, Transport& transport, RankTrainerOptions options) {
   validate(plan, graph, cluster, "plan");
   check_supported(plan, graph);
-  state_ = std::make_unique<State>(plan, graph, dataset, transport, options);
+  state_ = std::make_unique<State>(plan, graph, cluster, dataset, transport, options);
   check_agreement(transport, combine_hash(combine_hash(plan_hash(plan), graph_hash(graph)),
                                           options_hash(options.train)));
 }

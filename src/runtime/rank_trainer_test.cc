@@ -282,6 +282,17 @@ TEST(RankTrainerRefuses, AParameterInTwoStages) {
             "together");
 }
 
+TEST(RankTrainerRefuses, ProgramsThatWaitForEachOther) {
+  Chain chain;  // the second stage wants two micro-batches before it sends a gradient
+  chain.plan.stages[0].in_flight_samples = 2;
+  chain.plan.stages[1].in_flight_samples = 4;
+  EXPECT_EQ(failure(chain),
+            "InputError: plan: a mini-batch of 8 samples: rank 0, action 4: recv 0>1 B [0,2): V3: "
+            "ranks 0, 1 wait for each other\n"
+            "  rank 0, action 4: recv 0>1 B [0,2) (until rank 1 sends it)\n"
+            "  rank 1, action 5: recv 0>1 F [2,4) (until rank 0 sends it)");
+}
+
 TEST(RankTrainerRefuses, AnotherNumberOfRanks) {
   const Chain chain;
   EXPECT_EQ(failure(chain, train_twice, connect_threads(3, kTimeoutS)),
