@@ -17,6 +17,7 @@
 #include "cost/profile_json.h"
 #include "models/models.h"
 #include "plan/plan_json.h"
+#include "schedule/verify.h"
 
 namespace graphpipe {
 namespace {
@@ -132,6 +133,21 @@ LoadedPlan::LoadedPlan(const std::string& path, const std::string& profile_path)
   cluster = load_cluster(plan.cluster);
   validate(plan, graph, cluster, path);
   costs = load_costs(profile_path.empty() ? profile_of(plan, path) : profile_path, graph);
+}
+
+bool can_run(const LoadedPlan& loaded, bool in_any_memory) {
+  const Verification verification =
+      verify_plan(loaded.plan, loaded.graph, loaded.cluster, *loaded.costs);
+  for (const Fault& fault : verification.faults) {
+    const std::string text = fmt::format("{}: {}: {}", fault.where, fault.rule, fault.message);
+    if (fault.rule == "V5" && in_any_memory) {
+      print_note(text);
+      continue;
+    }
+    fmt::print(stderr, "the plan cannot run: {}\n", text);
+    return false;
+  }
+  return true;
 }
 
 }  // namespace graphpipe

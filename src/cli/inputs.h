@@ -63,6 +63,10 @@ struct LoadedPlan {
   std::unique_ptr<CostModel> costs;
 };
 
+// Verifies the plan; where it cannot run, says the first fault on standard error. With
+// `in_any_memory`, too little memory (V5) is noted and no reason to refuse.
+bool can_run(const LoadedPlan& loaded, bool in_any_memory = false);
+
 void print_out(const std::string& text);   // to standard output
 void print_note(const std::string& text);  // "note: ..." to standard error
 

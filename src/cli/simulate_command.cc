@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "cli/cli.h"
 #include "cli/cli_json.h"
 #include "cli/command.h"
 #include "cli/inputs.h"
@@ -43,8 +44,12 @@ std::string simulate_text(const Trace& trace, const Schedule& schedule, const Pl
 }
 
 void run_simulate(const std::string& path, const std::string& profile,
-                  const std::string& trace_path, const CommandLine& line) {
+                  const std::string& trace_path, CommandLine& line) {
   const LoadedPlan loaded(path, profile);
+  if (!can_run(loaded, /*in_any_memory=*/true)) {
+    line.exit_code = kExitNo;
+    return;
+  }
   const Schedule schedule = build_schedule(loaded.plan, loaded.graph, loaded.plan.mini_batch);
   const Schedule programs = lower(schedule, loaded.plan, loaded.graph);
   const Trace trace = simulate(programs, loaded.plan, loaded.graph, loaded.cluster, *loaded.costs,

@@ -17,7 +17,6 @@
 #include "data/dataset.h"
 #include "job/launcher.h"
 #include "report/text_report.h"
-#include "schedule/verify.h"
 
 namespace graphpipe {
 namespace {
@@ -155,11 +154,7 @@ void run_train(TrainFlags flags, CommandLine& line) {
   LoadedPlan loaded(flags.plan, flags.profile);
   choose_optimizer(flags, flags.train, loaded.plan);
   const auto dataset = load_dataset(flags.train.data, loaded.graph, flags.train.seed);
-  const Verification verification =
-      verify_plan(loaded.plan, loaded.graph, loaded.cluster, *loaded.costs);
-  if (!verification.ok()) {
-    const Fault& fault = verification.faults.front();
-    fmt::print(stderr, "the plan cannot run: {}: {}: {}\n", fault.where, fault.rule, fault.message);
+  if (!can_run(loaded)) {
     line.exit_code = kExitNo;
     return;
   }
