@@ -40,4 +40,8 @@ Plan plan_of(const EqualityCase& c, const Graph& graph);
 // Two full mini-batches and a short one, over data of `samples` samples.
 Lesson lesson_of(const EqualityCase& c, const Plan& plan, std::int64_t samples);
 
+// For comparisons that are not bitwise: Adam turns the rounding of a gradient that should be
+// zero into a whole step.
+Lesson with_plain_sgd(Lesson lesson);
+
 }  // namespace graphpipe

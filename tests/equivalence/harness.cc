@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <mutex>
 
@@ -18,45 +19,32 @@ namespace {
 
 constexpr double kTimeoutS = 20;
 
-std::vector<double> numbers(const Outcome& outcome) {
-  std::vector<double> result;
-  for (const IterationResult& iteration : outcome.iterations) {
-    result.push_back(iteration.loss);
-    result.push_back(iteration.grad_norm);
+// Calls `number(name, expected, got)` and `tensor(name, expected, got)` for all that two
+// outcomes have, in a fixed order; a tensor that one of them lacks is undefined.
+template <typename Number, typename TensorPair>
+void visit_pairs(const Outcome& expected, const Outcome& got, Number number, TensorPair tensor) {
+  for (std::size_t i = 0; i < expected.iterations.size(); ++i) {
+    const IterationResult& a = expected.iterations[i];
+    const IterationResult& b = got.iterations.at(i);
+    number(fmt::format("loss of iteration {}", i), a.loss, b.loss);
+    number(fmt::format("gradient norm of iteration {}", i), a.grad_norm, b.grad_norm);
   }
-  return result;
+  const auto visit = [&](const char* kind, const std::map<std::string, at::Tensor>& a,
+                         const std::map<std::string, at::Tensor>& b) {
+    std::map<std::string, std::pair<at::Tensor, at::Tensor>> pairs;
+    for (const auto& [name, value] : a) pairs[name].first = value;
+    for (const auto& [name, value] : b) pairs[name].second = value;
+    for (const auto& [name, pair] : pairs) {
+      tensor(fmt::format("{} of {}", kind, name), pair.first, pair.second);
+    }
+  };
+  visit("gradient", expected.gradients, got.gradients);
+  visit("parameter", expected.parameters, got.parameters);
 }
 
-// Applies `fault(name, expected, got)` to all tensors, and says which are missing.
-template <typename Fault>
-std::string compare_tensors(const char* kind, const std::map<std::string, at::Tensor>& expected,
-                            const std::map<std::string, at::Tensor>& got, Fault fault) {
-  if (expected.size() != got.size()) {
-    return fmt::format("{} {}s, expected {}", got.size(), kind, expected.size());
-  }
-  for (const auto& [name, tensor] : expected) {
-    const auto at = got.find(name);
-    if (at == got.end()) return fmt::format("no {} of {}", kind, name);
-    const std::string text = fault(tensor, at->second);
-    if (!text.empty()) return fmt::format("{} of {}: {}", kind, name, text);
-  }
-  return "";
-}
-
-template <typename NumberFault, typename TensorFault>
-std::string compare(const Outcome& expected, const Outcome& got, NumberFault number_fault,
-                    TensorFault tensor_fault) {
-  const std::vector<double> a = numbers(expected);
-  const std::vector<double> b = numbers(got);
-  if (a.size() != b.size()) return "another number of iterations";
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (!number_fault(a[i], b[i])) continue;
-    return fmt::format("{} of iteration {}: {:.17g}, expected {:.17g}",
-                       i % 2 == 0 ? "loss" : "gradient norm", i / 2, b[i], a[i]);
-  }
-  std::string text = compare_tensors("gradient", expected.gradients, got.gradients, tensor_fault);
-  if (!text.empty()) return text;
-  return compare_tensors("parameter", expected.parameters, got.parameters, tensor_fault);
+double relative_to(double size, double apart) {
+  if (apart == 0) return 0;
+  return size > 0 ? apart / size : std::numeric_limits<double>::infinity();
 }
 
 }  // namespace
@@ -118,26 +106,45 @@ Outcome train_on_one_device(const Graph& graph, const Dataset& dataset, const Le
 }
 
 std::string bitwise_difference(const Outcome& expected, const Outcome& got) {
-  return compare(
-      expected, got, [](double a, double b) { return a != b; },
-      [](const at::Tensor& a, const at::Tensor& b) {
-        return a.equal(b) ? std::string()
-                          : fmt::format("differs by at most {}",
-                                        at::sub(a, b).abs().max().to(at::kDouble).item<double>());
+  std::string first;
+  visit_pairs(
+      expected, got,
+      [&](const std::string& name, double a, double b) {
+        if (a != b && first.empty()) first = fmt::format("{}: {:.17g}, not {:.17g}", name, b, a);
+      },
+      [&](const std::string& name, const at::Tensor& a, const at::Tensor& b) {
+        if (!first.empty()) return;
+        if (!a.defined() || !b.defined()) {
+          first = fmt::format("{}: on one side only", name);
+        } else if (!a.equal(b)) {
+          first = fmt::format("{}: differs by at most {}", name,
+                              at::sub(a, b).abs().max().to(at::kDouble).item<double>());
+        }
       });
+  return first;
 }
 
-std::string difference_beyond(double tolerance, const Outcome& expected, const Outcome& got) {
-  return compare(
+Difference largest_difference(const Outcome& expected, const Outcome& got) {
+  Difference largest;
+  const auto keep = [&](const std::string& name, double relative) {
+    if (relative <= largest.relative) return;
+    largest = {relative, name};
+  };
+  visit_pairs(
       expected, got,
-      [=](double a, double b) { return !(std::abs(a - b) <= tolerance * std::abs(a)); },
-      [=](const at::Tensor& a, const at::Tensor& b) {
-        const double size = a.to(at::kDouble).norm().item<double>();
-        const double apart = at::sub(a.to(at::kDouble), b.to(at::kDouble)).norm().item<double>();
-        return apart <= tolerance * size
-                   ? std::string()
-                   : fmt::format("differs by {:.3g}, of a norm of {:.3g}", apart, size);
+      [&](const std::string& name, double a, double b) {
+        keep(name, relative_to(std::abs(a), std::abs(a - b)));
+      },
+      [&](const std::string& name, const at::Tensor& a, const at::Tensor& b) {
+        if (!a.defined() || !b.defined()) {
+          keep(name, std::numeric_limits<double>::infinity());
+          return;
+        }
+        const at::Tensor exact = a.to(at::kDouble);
+        keep(name, relative_to(exact.norm().item<double>(),
+                               at::sub(exact, b.to(at::kDouble)).norm().item<double>()));
       });
+  return largest;
 }
 
 }  // namespace graphpipe

@@ -47,8 +47,12 @@ Outcome train_on_one_device(const Graph& graph, const Dataset& dataset, const Le
 // The first loss, norm, gradient or parameter that is not the same in every bit; "": none.
 std::string bitwise_difference(const Outcome& expected, const Outcome& got);
 
-// The first whose difference exceeds `tolerance` times its own size (of tensors: the
-// Euclidean norm); "": none.
-std::string difference_beyond(double tolerance, const Outcome& expected, const Outcome& got);
+// The largest difference of a loss, norm, gradient or parameter relative to its own size (of
+// tensors: the Euclidean norm), and whose it is. Infinite where something is missing.
+struct Difference {
+  double relative = 0;
+  std::string where;
+};
+Difference largest_difference(const Outcome& expected, const Outcome& got);
 
 }  // namespace graphpipe
