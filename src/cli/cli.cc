@@ -4,21 +4,80 @@
 
 #include <CLI/CLI.hpp>
 #include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/command.h"
+#include "cli/inputs.h"
 
 namespace graphpipe {
 namespace {
 
+std::string unknown_command(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  const std::string near = nearest_word(word, names);
+  return fmt::format("there is no command \"{}\"{}; there are {}", word,
+                     near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near),
+                     fmt::join(names, ", "));
+}
+
+// CLI11's messages, but for those that leave out what was expected.
+std::string parse_message(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string text = error.what();
+  constexpr std::string_view kUnread = "Could not convert: ";
+  constexpr std::string_view kRepeated = ": At Most 1 required but received ";
+  const std::size_t equals = text.find(" = ");
+  if (text.starts_with(kUnread) && equals != std::string::npos) {
+    return fmt::format("{}: expected a number, found \"{}\"",
+                       text.substr(kUnread.size(), equals - kUnread.size()),
+                       text.substr(equals + 3));
+  }
+  if (const std::size_t at = text.find(kRepeated); at != std::string::npos) {
+    return fmt::format("{}: given {} times; give it once", text.substr(0, at),
+                       text.substr(at + kRepeated.size()));
+  }
+  if (!app.get_subcommands().empty()) return text;
+  const std::vector<std::string> words = app.remaining();
+  if (words.empty()) return "expected a command";
+  if (words.front().starts_with('-')) {
+    return fmt::format("expected a command, found \"{}\"", words.front());
+  }
+  return unknown_command(app, words.front());
+}
+
 // CLI11 answers --help and --version by throwing too; those are successes.
 int parse_failure(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);
-  fmt::print(stderr, "error: {}\n", error.what());
+  fmt::print(stderr, "error: {}\n", parse_message(app, error));
   const auto commands = app.get_subcommands();
   fmt::print(stderr, "  try: graphpipe {}{}--help\n",
              commands.empty() ? "" : commands.front()->get_name(), commands.empty() ? "" : " ");
   return kExitBadInput;
+}
+
+// graphpipe help: the whole reference, or a command's part of it.
+void add_help_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("help", "how to use all commands, or one");
+  auto name = std::make_shared<std::string>();
+  command->add_option("COMMAND", *name, "default: all");
+  command->callback([&app, name] {
+    const auto help_of = [&app](const CLI::App* about, const std::string& title,
+                                CLI::AppFormatMode mode) {
+      print_out(app.get_formatter()->make_help(about, title, mode));
+    };
+    if (name->empty()) return help_of(&app, "graphpipe", CLI::AppFormatMode::All);
+    for (const CLI::App* about : app.get_subcommands(nullptr)) {
+      if (about->get_name() != *name) continue;
+      return help_of(about, "graphpipe " + *name, CLI::AppFormatMode::Normal);
+    }
+    throw InputError("COMMAND", unknown_command(app, *name));
+  });
 }
 
 }  // namespace
@@ -41,6 +100,7 @@ int run_cli(int argc, const char* const* argv) {
   for (CLI::App* command : app.get_subcommands(nullptr)) {
     command->add_flag("--json", line.json, "print one JSON document and nothing else");
   }
+  add_help_command(app);
 
   try {
     app.parse(argc, argv);
@@ -52,6 +112,9 @@ int run_cli(int argc, const char* const* argv) {
     return kExitBadInput;
   } catch (const RunError& error) {
     fmt::print(stderr, "error: {}\n", error.what());
+    return kExitRunFailed;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "error: out of memory\n");
     return kExitRunFailed;
   } catch (const std::exception& error) {
     fmt::print(stderr, "internal error, please report: {}\n", error.what());

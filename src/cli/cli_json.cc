@@ -1,5 +1,7 @@
 #include "cli/cli_json.h"
 
+#include <fmt/format.h>
+
 #include <map>
 
 #include "base/hash.h"
@@ -104,9 +106,11 @@ std::string no_plan_json(const Problem& problem, const std::string& planner,
   return text_of(json);
 }
 
-std::string compare_json(const std::vector<ComparedPlan>& rows, const Problem& problem) {
+std::string compare_json(const std::vector<ComparedPlan>& rows, const std::vector<double>& search_s,
+                         const Problem& problem) {
   Json list = Json::array();
-  for (const ComparedPlan& row : rows) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const ComparedPlan& row = rows[i];
     if (row.status == "ok") {
       list.push_back(Json::parse(to_json(row.plan, *problem.graph)));
       continue;
@@ -114,6 +118,7 @@ std::string compare_json(const std::vector<ComparedPlan>& rows, const Problem& p
     Json json = problem_fields(problem, row.planner);
     json["status"] = row.status;
     json["reason"] = row.reason;
+    json["search_s"] = search_s[i];
     list.push_back(json);
   }
   return text_of({{"plans", list}});
@@ -145,6 +150,36 @@ std::string verify_json(const Verification& verification) {
                      {"peak_at", memory.peak_at}});
   }
   return text_of({{"ok", verification.ok()}, {"faults", faults}, {"ranks", ranks}});
+}
+
+std::string plan_difference(const std::string& plan_json, const Graph& graph) {
+  const Json plan = Json::parse(plan_json);
+  std::map<std::int64_t, std::string> ops;  // by number, as the plan has them
+  for (const Json& stage : plan.at("stages")) {
+    for (std::size_t i = 0; i < stage.at("op_ids").size(); ++i) {
+      const Json& name = stage.at("ops").at(i);
+      ops[stage.at("op_ids")[i].get<std::int64_t>()] =
+          name.is_string() ? name.get<std::string>() : name.dump();
+    }
+  }
+  const auto count = static_cast<std::int64_t>(graph.op_count());
+  for (const auto& [id, name] : ops) {
+    if (id >= count) return fmt::format("it has no operator {} (\"{}\" in the plan)", id, name);
+    const std::string& found = graph.op(OpId(static_cast<std::size_t>(id))).name;
+    if (found != name) {
+      return fmt::format("operator {} is \"{}\" in the plan and \"{}\" in the graph", id, name,
+                         found);
+    }
+  }
+  for (std::int64_t id = 0; id < count; ++id) {
+    if (ops.contains(id)) continue;
+    return fmt::format("the plan has no operator {} (\"{}\" in the graph)", id,
+                       graph.op(OpId(static_cast<std::size_t>(id))).name);
+  }
+  return fmt::format(
+      "operators have the same names, but attributes, shapes, parameters, wiring or losses differ "
+      "(hash {} in the plan, {} of the graph)",
+      plan.at("graph_hash").get<std::string>(), hash_text(graph_hash(graph)));
 }
 
 TrainLine parse_train_line(const std::string& line) {

@@ -32,9 +32,15 @@ std::string models_json(const std::vector<ZooModel>& models);
 std::string show_json(const Graph& graph, const ModelSummary& summary);
 std::string no_plan_json(const Problem& problem, const std::string& planner,
                          const SearchResult& result);
-std::string compare_json(const std::vector<ComparedPlan>& rows, const Problem& problem);
+// `search_s` goes with the rows.
+std::string compare_json(const std::vector<ComparedPlan>& rows, const std::vector<double>& search_s,
+                         const Problem& problem);
 std::string simulate_json(const Trace& trace, const Schedule& schedule);
 std::string verify_json(const Verification& verification);
+
+// What tells a plan's graph from this one: the first operator that differs. `plan_json` is
+// the text of a plan that parse_plan() took.
+std::string plan_difference(const std::string& plan_json, const Graph& graph);
 
 // A line that rank 0 of a training run writes; monostate where it is none of them.
 using TrainLine = std::variant<std::monostate, IterationLine, EvaluationLine, DoneLine>;

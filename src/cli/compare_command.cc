@@ -45,14 +45,16 @@ void run_compare(const CompareFlags& flags, CommandLine& line) {
   const auto chosen = chosen_planners(flags.planners);
   const LoadedProblem loaded(flags.problem);
   std::vector<ComparedPlan> rows;
+  std::vector<double> search_s;
   bool any = false;
   for (const Planner* planner : chosen) {
     SearchResult result = search_plan(*planner, loaded.problem, flags.problem.time_limit_s);
     any = any || result.status == PlanStatus::kOk;
+    search_s.push_back(result.search_s);
     rows.push_back({planner->name, std::string(status_name(result.status)), result.reason,
                     std::move(result.plan)});
   }
-  print_out(line.json ? compare_json(rows, loaded.problem) : compare_table(rows));
+  print_out(line.json ? compare_json(rows, search_s, loaded.problem) : compare_table(rows));
   if (!any) line.exit_code = kExitNo;
 }
 

@@ -2,14 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "cli/cli_json.h"
 #include "cluster/cluster_json.h"
 #include "cluster/presets.h"
 #include "cost/analytic.h"
@@ -24,12 +27,68 @@ namespace {
 
 constexpr std::string_view kProfilePrefix = "profile ";
 
+// Beyond these, counts of bytes come near what 64 bits hold.
+constexpr std::int64_t kMostSamples = std::int64_t{1} << 40;
+constexpr double kMostBytes = 0x1p56;  // 64 PiB
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+// A file that a plan names: as it was given, or else from the plan's own folder, so that a
+// plan can move together with its files.
+std::string file_of_plan(const std::string& named, const std::string& plan_path) {
+  if (exists(named) || named.find_first_of("/.") == std::string::npos) return named;
+  const std::string beside = (std::filesystem::path(plan_path).parent_path() / named).string();
+  return exists(beside) ? beside : named;
+}
+
+// Whether the argument means a file rather than a preset; "summit:8,memory=1.5GiB" does not.
+bool is_cluster_file(const std::string& argument) {
+  return exists(argument) || (argument.find(':') == std::string::npos &&
+                              argument.find_first_of("/.") != std::string::npos);
+}
+
+// All tensors of one sample, attention's scores among them.
+double sample_bytes(const Graph& graph) {
+  double bytes = 0;
+  for (const Tensor& tensor : graph.tensors) bytes += static_cast<double>(tensor_bytes(tensor, 1));
+  for (const Operator& op : graph.ops) {
+    if (op.kind != OpKind::kAttention) continue;
+    const Tensor& x = graph.tensor(op.inputs[0]);
+    const auto positions = static_cast<double>(x.shape[0]);
+    bytes += static_cast<double>(op.integer("heads")) * positions * positions *
+             static_cast<double>(dtype_bytes(x.dtype));
+  }
+  return bytes;
+}
+
+void check_mini_batch(std::int64_t samples, const Graph& graph, const std::string& where) {
+  if (samples < 1 || samples > kMostSamples) {
+    throw InputError(where,
+                     fmt::format("expected 1 to {} samples, found {}", kMostSamples, samples));
+  }
+  const double bytes = sample_bytes(graph) * static_cast<double>(samples);
+  if (bytes <= kMostBytes) return;
+  throw InputError(where,
+                   fmt::format("{} samples of {} have {} of tensors, more than the {} that "
+                               "can be counted here; give fewer",
+                               samples, graph.name, bytes_text(bytes), bytes_text(kMostBytes)));
+}
+
 }  // namespace
 
 std::string profile_of(const Plan& plan, const std::string& plan_path) {
-  if (!plan.costs.starts_with(kProfilePrefix)) return "";
-  const std::string path = plan.costs.substr(kProfilePrefix.size());
-  if (std::filesystem::exists(path)) return path;
+  if (plan.costs == AnalyticCosts().name()) return "";
+  if (!plan.costs.starts_with(kProfilePrefix)) {
+    throw InputError(plan_path + ": /costs",
+                     fmt::format("expected \"analytic\" or \"profile FILE\", found \"{}\"; give "
+                                 "--profile FILE",
+                                 plan.costs));
+  }
+  const std::string path = file_of_plan(plan.costs.substr(kProfilePrefix.size()), plan_path);
+  if (exists(path)) return path;
   throw InputError(plan_path,
                    fmt::format("the plan was made with the costs of {}, which is not there; give "
                                "--profile FILE",
@@ -44,9 +103,8 @@ void print_out(const std::string& text) {
 void print_note(const std::string& text) { fmt::print(stderr, "note: {}\n", text); }
 
 Cluster load_cluster(const std::string& argument) {
-  Cluster cluster = std::filesystem::is_regular_file(argument)
-                        ? parse_cluster(read_file(argument), argument)
-                        : preset_cluster(argument);
+  Cluster cluster = is_cluster_file(argument) ? parse_cluster(read_file(argument), argument)
+                                              : preset_cluster(argument);
   cluster.name = argument;
   if (const std::string note = cluster_note(cluster); !note.empty()) print_note(note);
   return cluster;
@@ -114,8 +172,10 @@ PlanOptions parse_plan_options(const ProblemFlags& flags) {
 
 LoadedProblem::LoadedProblem(const ProblemFlags& flags)
     : graph(load_model(flags.model)), cluster(load_cluster(flags.cluster)) {
-  if (flags.mini_batch < 1) {
-    throw InputError("--mini-batch", fmt::format("{} is not at least 1", flags.mini_batch));
+  check_mini_batch(flags.mini_batch, graph, "--mini-batch");
+  if (!(flags.time_limit_s >= 0) || std::isinf(flags.time_limit_s)) {
+    throw InputError("--time-limit", fmt::format("expected 0 seconds (no limit) or more, found {}",
+                                                 flags.time_limit_s));
   }
   costs = load_costs(flags.profile, graph);
   problem.graph = &graph;
@@ -127,12 +187,23 @@ LoadedProblem::LoadedProblem(const ProblemFlags& flags)
   problem.cluster_argument = flags.cluster;
 }
 
-LoadedPlan::LoadedPlan(const std::string& path, const std::string& profile_path)
-    : plan(parse_plan(read_file(path), path)) {
-  graph = load_model(plan.model);
-  cluster = load_cluster(plan.cluster);
-  validate(plan, graph, cluster, path);
-  costs = load_costs(profile_path.empty() ? profile_of(plan, path) : profile_path, graph);
+LoadedPlan::LoadedPlan(const std::string& path, const std::string& profile, bool checked)
+    : profile_path(profile) {
+  const std::string text = read_file(path);
+  plan = parse_plan(text, path);
+  graph = load_model(file_of_plan(plan.model, path));
+  check_mini_batch(plan.mini_batch, graph, path + ": /mini_batch");
+  cluster = load_cluster(file_of_plan(plan.cluster, path));
+  if (plan.graph_hash != graph_hash(graph)) {
+    other_graph = fmt::format("the plan was made for another graph than {}: {}; plan again",
+                              plan.model, plan_difference(text, graph));
+  }
+  if (checked) {
+    if (!other_graph.empty()) throw InputError(path + ": /graph_hash", "P7: " + other_graph);
+    validate(plan, graph, cluster, path);
+  }
+  if (profile_path.empty()) profile_path = profile_of(plan, path);
+  costs = load_costs(profile_path, graph);
 }
 
 bool can_run(const LoadedPlan& loaded, bool in_any_memory) {

@@ -22,8 +22,8 @@ Cluster load_cluster(const std::string& argument);
 // The measured profile of that file, or the analytic model where it is "".
 std::unique_ptr<CostModel> load_costs(const std::string& profile_path, const Graph& graph);
 
-// The profile that a plan was made with ("": the analytic model). Throws InputError where
-// it is not there any more.
+// The profile that a plan was made with ("": the analytic model), from the working directory
+// or the plan's folder. Throws InputError where it is not there any more.
 std::string profile_of(const Plan& plan, const std::string& plan_path);
 
 // The flags that plan and compare share.
@@ -53,14 +53,18 @@ PlanOptions parse_plan_options(const ProblemFlags& flags);
 OptimizerKind parse_optimizer(const std::string& text, const std::string& where);
 std::vector<std::int64_t> parse_integers(const std::string& text, const std::string& where);
 
-// A plan file with the graph, cluster and costs that it was made for, validated. Costs
-// are the profile given, or else those named in the plan.
+// A plan file with the graph, cluster and costs that it was made for. Costs are the profile
+// given, or else those named in the plan. Files that the plan names are looked up from the
+// working directory, then from the plan's folder. Throws InputError where the plan is not
+// valid, unless `checked` is false.
 struct LoadedPlan {
-  LoadedPlan(const std::string& path, const std::string& profile_path);
+  LoadedPlan(const std::string& path, const std::string& profile, bool checked = true);
   Plan plan;
   Graph graph;
   Cluster cluster;
+  std::string profile_path;  // "": the analytic model
   std::unique_ptr<CostModel> costs;
+  std::string other_graph;  // how the graph differs from the plan's; "": not at all
 };
 
 // Verifies the plan; where it cannot run, says the first fault on standard error. With

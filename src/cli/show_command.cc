@@ -50,6 +50,14 @@ std::string inputs_text(const Graph& graph) {
   return text;
 }
 
+// "24 kFLOP" for small models, "215,236 MFLOP" for others.
+std::string flops_text(double flops) {
+  const bool small = flops < 1e7;
+  return fmt::format("{} {}FLOP",
+                     count_text(static_cast<std::int64_t>(flops / (small ? 1e3 : 1e6) + 0.5)),
+                     small ? "k" : "M");
+}
+
 // The tree by pieces: one line a child of the root, branches indented, so that a
 // model of a thousand operators stays readable.
 void add_pieces(const SpTree& tree, const Graph& graph, int node, int indent, std::string& text) {
@@ -92,11 +100,10 @@ void add_pieces(const SpTree& tree, const Graph& graph, int node, int indent, st
 }
 
 std::string show_text(const Graph& graph, const SpTree& tree, const ModelSummary& s) {
-  std::string text =
-      fmt::format("{}: {} operators, {} parameters ({}), {} MFLOP forward per sample\n", graph.name,
-                  count_text(s.operators), count_text(s.parameters),
-                  bytes_text(static_cast<double>(s.parameter_bytes)),
-                  count_text(static_cast<std::int64_t>(s.forward_flops_per_sample / 1e6 + 0.5)));
+  std::string text = fmt::format("{}: {} operators, {} parameters ({}), {} forward per sample\n",
+                                 graph.name, count_text(s.operators), count_text(s.parameters),
+                                 bytes_text(static_cast<double>(s.parameter_bytes)),
+                                 flops_text(s.forward_flops_per_sample));
   text += fmt::format("inputs: {}\n", inputs_text(graph));
   text += fmt::format("operators: {}\n", kinds_text(graph));
   text += fmt::format("branches: {}; {}\n\n", s.branches,

@@ -4,8 +4,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/cli.h"
@@ -23,6 +25,9 @@ namespace {
 
 constexpr int kDefaultColumns = 100;
 
+// Beyond so many tasks a timeline with every event neither fits in memory nor on a screen.
+constexpr std::int64_t kMostTasks = 1'000'000;
+
 int terminal_columns() {
   winsize size{};
   if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 40) {
@@ -31,9 +36,26 @@ int terminal_columns() {
   return kDefaultColumns;
 }
 
+// Forwards and backwards of an iteration, on all devices; no more than kMostTasks + 1.
+std::int64_t task_count(const Plan& plan) {
+  std::int64_t tasks = 0;
+  for (const Stage& stage : plan.stages) {
+    const std::int64_t micro_batches =
+        (plan.mini_batch + stage.micro_batch - 1) / stage.micro_batch;
+    const auto replicas = static_cast<std::int64_t>(
+        stage.replication == Replication::kSplit ? stage.devices.size() : 1);
+    tasks += std::min(micro_batches, kMostTasks) * 2 * replicas;
+    if (tasks > kMostTasks) return kMostTasks + 1;
+  }
+  return tasks;
+}
+
 std::string simulate_text(const Trace& trace, const Schedule& schedule, const Plan& plan) {
-  std::string text = schedule_grid(trace, schedule, plan, terminal_columns());
-  text += fmt::format("\niteration {}, {:.4g} samples/s, bubble {:.1f} %\n",
+  std::string text;
+  if (!trace.events.empty()) {
+    text = schedule_grid(trace, schedule, plan, terminal_columns()) + "\n";
+  }
+  text += fmt::format("iteration {}, {:.4g} samples/s, bubble {:.1f} %\n",
                       seconds_text(trace.iteration_s), trace.throughput_samples_per_s(),
                       100 * trace.bubble_fraction());
   for (std::size_t r = 0; r < trace.ranks.size(); ++r) {
@@ -52,8 +74,17 @@ void run_simulate(const std::string& path, const std::string& profile,
   }
   const Schedule schedule = build_schedule(loaded.plan, loaded.graph, loaded.plan.mini_batch);
   const Schedule programs = lower(schedule, loaded.plan, loaded.graph);
-  const Trace trace = simulate(programs, loaded.plan, loaded.graph, loaded.cluster, *loaded.costs,
-                               {.events = true});
+  const bool drawn = task_count(loaded.plan) <= kMostTasks;
+  if (!drawn && !trace_path.empty()) {
+    throw InputError("--trace", fmt::format("the iteration has more than {} tasks, too many for a "
+                                            "trace; plan with a smaller mini-batch",
+                                            kMostTasks));
+  }
+  if (!drawn) print_note(fmt::format("more than {} tasks: not drawn", kMostTasks));
+  const Trace trace = drawn ? simulate(programs, loaded.plan, loaded.graph, loaded.cluster,
+                                       *loaded.costs, {.events = true})
+                            : simulate_plan(loaded.plan, loaded.graph, loaded.cluster,
+                                            *loaded.costs, {}, /*extrapolate=*/true);
   if (!trace_path.empty()) write_file(trace_path, to_chrome_trace(trace, programs, loaded.plan));
   if (line.json) return print_out(simulate_json(trace, programs));
   print_out(simulate_text(trace, programs, loaded.plan));

@@ -4,15 +4,11 @@
 
 #include <memory>
 
-#include "base/error.h"
-#include "base/file.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/cli_json.h"
 #include "cli/command.h"
 #include "cli/inputs.h"
-#include "models/models.h"
-#include "plan/plan_json.h"
 #include "schedule/verify.h"
 
 namespace graphpipe {
@@ -34,13 +30,18 @@ std::string verify_text(const Verification& verification) {
   return text;
 }
 
-// A plan with faults must still load, so that all of them can be told.
+// A plan with faults must still load, so that all of them can be told; but one that was made
+// for another graph has no other that means anything.
+Verification verification_of(const LoadedPlan& loaded) {
+  if (!loaded.other_graph.empty()) {
+    return {.faults = {{"P7", "plan: /graph_hash", loaded.other_graph}}};
+  }
+  return verify_plan(loaded.plan, loaded.graph, loaded.cluster, *loaded.costs);
+}
+
 void run_verify(const std::string& path, const std::string& profile, CommandLine& line) {
-  const Plan plan = parse_plan(read_file(path), path);
-  const Graph graph = load_model(plan.model);
-  const Cluster cluster = load_cluster(plan.cluster);
-  const auto costs = load_costs(profile.empty() ? profile_of(plan, path) : profile, graph);
-  const Verification verification = verify_plan(plan, graph, cluster, *costs);
+  const LoadedPlan loaded(path, profile, /*checked=*/false);
+  const Verification verification = verification_of(loaded);
   print_out(line.json ? verify_json(verification) : verify_text(verification));
   if (!verification.ok()) line.exit_code = kExitNo;
 }
