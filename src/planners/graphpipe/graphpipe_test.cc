@@ -197,7 +197,7 @@ TEST(Graphpipe, MemoryCapsInFlightCounts) {
     for (const Stage& stage : p.stages) all.back().push_back(stage.in_flight_samples / 4);
   }
   EXPECT_EQ(all, (std::vector<std::vector<std::int64_t>>{
-                     {4, 3, 2, 1}, {4, 5, 3, 1}, {4, 3, 4, 1}, {4, 6, 4, 2}}));
+                     {4, 3, 2, 1}, {6, 5, 3, 1}, {6, 5, 4, 1}, {6, 5, 4, 2}}));
 }
 
 TEST(Graphpipe, EveryCandidateIsValidAndFits) {
@@ -221,6 +221,10 @@ TEST(Graphpipe, EveryCandidateIsValidAndFits) {
         EXPECT_LE(
             stage_memory(p, test.graph, test.costs, test.cluster.types[0], StageId(s)).total(),
             test.cluster.types[0].memory_bytes)
+            << "seed " << seed;
+      }
+      for (const StageEdge& edge : p.edges) {  // or the successor waits for ever
+        EXPECT_GE(p.stage(edge.from).in_flight_samples, p.stage(edge.to).in_flight_samples)
             << "seed " << seed;
       }
     }

@@ -32,6 +32,27 @@ Plan with(const Plan& plan, const std::vector<std::int64_t>& in_flight) {
   return copy;
 }
 
+// A micro-batch less at a time, down to the least.
+void lower_to_fit(Plan& plan, const std::vector<std::int64_t>& least, const PlanMemory& memory) {
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    Stage& stage = plan.stages[s];
+    while (stage.in_flight_samples > least[s] && !memory.fits(plan, StageId(s))) {
+      stage.in_flight_samples = std::max(least[s], stage.in_flight_samples - stage.micro_batch);
+    }
+  }
+}
+
+// A stage that has more in flight than the one that feeds it would wait for forwards that
+// never come. Least counts fall by a micro-batch an edge, so this goes below none of them.
+void lower_behind(Plan& plan) {
+  for (const StageEdge& edge : plan.edges) {  // sorted by the stage they leave (P3)
+    const Stage& from = plan.stages[edge.from.index()];
+    if (from.in_flight_samples >= plan.mini_batch) continue;
+    std::int64_t& behind = plan.stages[edge.to.index()].in_flight_samples;
+    behind = std::min(behind, from.in_flight_samples - from.micro_batch);
+  }
+}
+
 // The longest message between two stages over the longest task.
 double message_share(const Plan& plan, CostTable& table) {
   const Problem& problem = table.problem();
@@ -69,11 +90,8 @@ std::vector<Plan> with_in_flight(const Plan& plan, CostTable& table, const PlanM
   for (std::int64_t& samples : twice) samples *= 2;
   for (const auto& wanted : {by_hops(plan, 2), by_hops(plan, 3), twice}) {
     Plan more = with(plan, wanted);
-    for (std::size_t s = 0; s < more.stages.size(); ++s) {
-      if (!memory.fits(more, StageId(s))) {
-        more.stages[s].in_flight_samples = plans[0].stages[s].in_flight_samples;
-      }
-    }
+    lower_to_fit(more, least, memory);
+    lower_behind(more);
     const bool known =
         std::ranges::any_of(plans, [&](const Plan& other) { return other.stages == more.stages; });
     if (!known && memory.fits(more)) plans.push_back(std::move(more));
