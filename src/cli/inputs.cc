@@ -27,8 +27,8 @@ namespace {
 
 constexpr std::string_view kProfilePrefix = "profile ";
 
-// Beyond these, counts of bytes come near what 64 bits hold.
-constexpr std::int64_t kMostSamples = std::int64_t{1} << 40;
+// Beyond these, bytes and the simulator's ticks come near what 64 bits hold.
+constexpr std::int64_t kMostSamples = std::int64_t{1} << 26;
 constexpr double kMostBytes = 0x1p56;  // 64 PiB
 
 bool exists(const std::string& path) {
