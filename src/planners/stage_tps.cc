@@ -222,6 +222,8 @@ constexpr double kRounding = 1e-8;
 }  // namespace
 
 double iteration_floor_s(CostTable& table, const Plan& plan) {
+  const std::vector<int>& types = table.problem().cluster->device_type;
+  if (!std::ranges::all_of(types, [&](int type) { return type == types[0]; })) return 0;
   return Floor(table, plan).seconds() * (1 - kRounding);
 }
 

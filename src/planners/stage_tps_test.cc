@@ -95,5 +95,15 @@ TEST(IterationFloor, CountsTheWorkThatSharesCores) {
   EXPECT_NEAR(iteration_floor_s(table, stages_of_one(test, 1)), 3 * 24e-3, 1e-6);
 }
 
+TEST(IterationFloor, SaysNothingWhereDeviceTypesDiffer) {
+  TestProblem test = even_problem(kJoin, 4, 8);
+  test.cluster.types.push_back(test.cluster.types[0]);
+  test.cluster.types[1].peak_flops_per_s /= 10;
+  test.cluster.device_type[3] = 1;
+  const Problem problem = test.problem();
+  CostTable table(problem);
+  EXPECT_EQ(iteration_floor_s(table, stages_of_one(test, 1)), 0);
+}
+
 }  // namespace
 }  // namespace graphpipe
