@@ -77,8 +77,7 @@ void check_mini_batch(std::int64_t samples, const Graph& graph, const std::strin
                                samples, graph.name, bytes_text(bytes), bytes_text(kMostBytes)));
 }
 
-}  // namespace
-
+// The profile that a plan was made with; "": the analytic model.
 std::string profile_of(const Plan& plan, const std::string& plan_path) {
   if (plan.costs == AnalyticCosts().name()) return "";
   if (!plan.costs.starts_with(kProfilePrefix)) {
@@ -94,6 +93,8 @@ std::string profile_of(const Plan& plan, const std::string& plan_path) {
                                "--profile FILE",
                                path));
 }
+
+}  // namespace
 
 void print_out(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);

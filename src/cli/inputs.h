@@ -22,10 +22,6 @@ Cluster load_cluster(const std::string& argument);
 // The measured profile of that file, or the analytic model where it is "".
 std::unique_ptr<CostModel> load_costs(const std::string& profile_path, const Graph& graph);
 
-// The profile that a plan was made with ("": the analytic model), from the working directory
-// or the plan's folder. Throws InputError where it is not there any more.
-std::string profile_of(const Plan& plan, const std::string& plan_path);
-
 // The flags that plan and compare share.
 struct ProblemFlags {
   std::string model;

@@ -1,11 +1,14 @@
 #include "cli/job_folder.h"
 
+#include <fmt/format.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -27,6 +30,13 @@ JobFolder::~JobFolder() {
 
 void JobFolder::write(const std::string& name, const std::string& text) const {
   write_file(path_ + "/" + name, text);
+}
+
+void check_local_ranks(std::int64_t ranks, const std::string& where) {
+  const std::int64_t most = kMostRanksPerCore * std::max(1U, std::thread::hardware_concurrency());
+  if (ranks >= 1 && ranks <= most) return;
+  throw InputError(where, fmt::format("{} ranks; this machine runs 1 to {} of them ({} a core)",
+                                      ranks, most, kMostRanksPerCore));
 }
 
 std::string require_worker() {

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "cluster/cluster.h"
@@ -22,6 +23,11 @@ class JobFolder {
  private:
   std::string path_;
 };
+
+// Throws InputError where this machine cannot hold so many worker processes: at most
+// kMostRanksPerCore a core, beyond which they only wait for each other.
+inline constexpr int kMostRanksPerCore = 16;
+void check_local_ranks(std::int64_t ranks, const std::string& where);
 
 // The worker program. Throws InputError that says how to build it where it is missing.
 std::string require_worker();

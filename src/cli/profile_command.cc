@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/error.h"
@@ -52,8 +53,23 @@ void check_flags(const ProfileFlags& flags) {
                                              "on cpu",
                                              flags.device));
   }
-  if (flags.ranks < 1)
-    throw InputError("--ranks", fmt::format("{} is not at least 1", flags.ranks));
+  check_local_ranks(flags.ranks, "--ranks");
+  if (flags.repeats < 1) {
+    throw InputError("--repeats", fmt::format("{} is not at least 1", flags.repeats));
+  }
+}
+
+// Ascending, each once.
+std::vector<std::int64_t> sample_counts(const std::string& text) {
+  std::vector<std::int64_t> counts = parse_integers(text, "--micro-batch");
+  std::ranges::sort(counts);
+  const auto repeats = std::ranges::unique(counts);
+  counts.erase(repeats.begin(), repeats.end());
+  if (counts.empty()) throw InputError("--micro-batch", "expected at least one sample count");
+  if (counts.front() < 1) {
+    throw InputError("--micro-batch", fmt::format("{} is not at least 1", counts.front()));
+  }
+  return counts;
 }
 
 void run_profile(const ProfileFlags& flags, CommandLine& line) {
@@ -65,7 +81,7 @@ void run_profile(const ProfileFlags& flags, CommandLine& line) {
   job.kind = "profile";
   job.folder = folder.path();
   job.model = flags.model;
-  job.profile_samples = parse_integers(flags.micro_batch, "--micro-batch");
+  job.profile_samples = sample_counts(flags.micro_batch);
   job.profile_repeats = flags.repeats;
   job.profile_load = flags.ranks;
   write_job_graph(job.folder, graph);

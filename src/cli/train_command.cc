@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <memory>
 #include <variant>
 
@@ -49,15 +50,31 @@ void check_flags(const TrainOptions& train) {
     throw InputError("--iterations", "and --epochs exclude each other; give one");
   }
   const auto at_least = [](const char* flag, double value, double low) {
-    if (!(value >= low)) throw InputError(flag, fmt::format("{} is below {}", value, low));
+    if (value >= low && value <= std::numeric_limits<float>::max()) return;
+    throw InputError(flag, fmt::format("expected a number of at least {}, found {}", low, value));
   };
   at_least("--iterations", static_cast<double>(train.iterations), 0);
   at_least("--epochs", static_cast<double>(train.epochs), 0);
+  at_least("--patience", static_cast<double>(train.patience), 0);
   at_least("--lr", train.learning_rate, 0);
   at_least("--momentum", train.momentum, 0);
   at_least("--weight-decay", train.weight_decay, 0);
   at_least("--log-every", static_cast<double>(train.log_every), 1);
   at_least("--timeout", train.timeout_s, 1);
+  if (train.iterations == 0 && train.epochs == 0 && train.patience == 0) {
+    throw InputError("--patience",
+                     "0 never stops; give --iterations or --epochs, or a patience of at least 1");
+  }
+}
+
+// The data set of --data, with samples enough for all three parts of a split.
+std::unique_ptr<Dataset> load_split_dataset(const TrainOptions& train, const Graph& graph) {
+  constexpr std::int64_t kLeastSamples = 10;
+  auto dataset = load_dataset(train.data, graph, train.seed);
+  if (dataset->samples() >= kLeastSamples) return dataset;
+  throw InputError("--data", fmt::format("{} has {} samples, and training, validation and test "
+                                         "need at least {} together",
+                                         dataset->name(), dataset->samples(), kLeastSamples));
 }
 
 // Shows what rank 0 reports: progress on a terminal, whole lines otherwise.
@@ -134,11 +151,9 @@ std::string done_text(const DoneLine& done) {
                                         .cores = done.cores});
 }
 
-void write_job_files(const Job& job, const LoadedPlan& loaded, const JobFolder& folder,
-                     const std::string& profile_path) {
+void write_job_files(const Job& job, const LoadedPlan& loaded, const JobFolder& folder) {
   write_job_inputs(job.folder, {loaded.plan, loaded.graph, loaded.cluster});
-  const std::string profile = profile_path.empty() ? profile_of(loaded.plan, "PLAN") : profile_path;
-  if (!profile.empty()) folder.write("profile.json", read_file(profile));
+  if (!loaded.profile_path.empty()) folder.write("profile.json", read_file(loaded.profile_path));
   write_job(job);
 }
 
@@ -152,8 +167,9 @@ void run_train(TrainFlags flags, CommandLine& line) {
   check_flags(flags.train);
   const std::string worker = require_worker();
   LoadedPlan loaded(flags.plan, flags.profile);
+  check_local_ranks(devices_used(loaded.plan), flags.plan);
   choose_optimizer(flags, flags.train, loaded.plan);
-  const auto dataset = load_dataset(flags.train.data, loaded.graph, flags.train.seed);
+  const auto dataset = load_split_dataset(flags.train, loaded.graph);
   if (!can_run(loaded)) {
     line.exit_code = kExitNo;
     return;
@@ -165,7 +181,7 @@ void run_train(TrainFlags flags, CommandLine& line) {
   job.folder = folder.path();
   job.train = flags.train;
   job.model = loaded.plan.model;
-  write_job_files(job, loaded, folder, flags.profile);
+  write_job_files(job, loaded, folder);
 
   const auto train_samples =
       static_cast<std::int64_t>(split_dataset(dataset->samples(), flags.train.seed).train.size());
