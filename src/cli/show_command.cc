@@ -50,12 +50,13 @@ std::string inputs_text(const Graph& graph) {
   return text;
 }
 
-// "24 kFLOP" for small models, "215,236 MFLOP" for others.
+// "640 FLOP", "24 kFLOP", "215,236 MFLOP".
 std::string flops_text(double flops) {
-  const bool small = flops < 1e7;
-  return fmt::format("{} {}FLOP",
-                     count_text(static_cast<std::int64_t>(flops / (small ? 1e3 : 1e6) + 0.5)),
-                     small ? "k" : "M");
+  const auto in = [flops](double unit) {
+    return count_text(static_cast<std::int64_t>(flops / unit + 0.5));
+  };
+  if (flops < 1e4) return in(1) + " FLOP";
+  return flops < 1e7 ? in(1e3) + " kFLOP" : in(1e6) + " MFLOP";
 }
 
 // The tree by pieces: one line a child of the root, branches indented, so that a
