@@ -66,8 +66,8 @@ double sample_bytes(const Graph& graph) {
 
 void check_mini_batch(std::int64_t samples, const Graph& graph, const std::string& where) {
   if (samples < 1 || samples > kMostSamples) {
-    throw InputError(where,
-                     fmt::format("expected 1 to {} samples, found {}", kMostSamples, samples));
+    throw InputError(where, fmt::format("expected 1 to {} samples, found {}",
+                                        count_text(kMostSamples), samples));
   }
   const double bytes = sample_bytes(graph) * static_cast<double>(samples);
   if (bytes <= kMostBytes) return;

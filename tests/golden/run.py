@@ -17,7 +17,8 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
+FOLDERS = {"$EXAMPLES": str(HERE.parents[1] / "examples"), "$INPUTS": str(HERE / "inputs")}
 MASKS = [
     (re.compile(r'("(?:search_s|judge_s)": )[-\d.e+]+'), r"\1..."),
     (re.compile(r"(searched in )[\d.]+ \w+"), r"\1..."),
@@ -26,14 +27,17 @@ MASKS = [
 
 def run_command(line, program, folder):
     words = shlex.split(line)
-    words = [w.replace("$EXAMPLES", str(ROOT / "examples")) for w in words]
+    for name, folder_path in FOLDERS.items():
+        words = [w.replace(name, folder_path) for w in words]
     if words[0] == "graphpipe":
         words[0] = program
     elif words[0] not in ("cat", "head", "grep"):
         raise SystemExit(f"golden files may not run {words[0]}")
     done = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, timeout=100, check=False)
-    text = done.stdout.replace(str(ROOT / "examples"), "$EXAMPLES")
+    text = done.stdout
+    for name, folder_path in FOLDERS.items():
+        text = text.replace(folder_path, name)
     for pattern, replacement in MASKS:
         text = pattern.sub(replacement, text)
     if text and not text.endswith("\n"):
