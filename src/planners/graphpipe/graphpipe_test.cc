@@ -257,6 +257,15 @@ TEST(Graphpipe, NoTwoCandidatesAreEqual) {
   EXPECT_EQ(std::ranges::adjacent_find(hashes), hashes.end());
 }
 
+TEST(Graphpipe, VeryLongChainsAreCutCoarsely) {
+  // 5,000 operators: items of several, and still within a hundredth of an even cut.
+  TestProblem test = even_problem(chain(5000), 8, 64);
+  test.options.data_parallel = false;
+  test.options.micro_batches = {4};
+  EXPECT_NEAR(least_target_s(test.problem(), 4, SearchRules()).value(), 5000 * 3e-3 / 8, 0.02);
+  EXPECT_EQ(plan(test).candidates.front().stages.size(), 8U);
+}
+
 TEST(Graphpipe, StopsWhenAsked) {
   const TestProblem test = even_problem(joined_branches(4, 8), 16, 64);
   Budget budget;

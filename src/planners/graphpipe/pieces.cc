@@ -13,6 +13,9 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
+// Longer lines are cut more coarsely: the tables over their runs grow with the square.
+constexpr int kMostItems = 1024;
+
 std::int64_t static_bytes(const Parameter& param, OptimizerKind optimizer) {
   const std::int64_t bytes = param_bytes(param);
   if (!param.trainable) return bytes;
@@ -31,7 +34,10 @@ std::int64_t static_bytes(const Parameter& param, OptimizerKind optimizer) {
 class PieceBuilder {
  public:
   PieceBuilder(CostTable& table, const SpTree& tree, bool through_residuals)
-      : graph_(*table.problem().graph), tree_(tree), through_residuals_(through_residuals) {
+      : table_(table),
+        graph_(*table.problem().graph),
+        tree_(tree),
+        through_residuals_(through_residuals) {
     for (const Parameter& param : graph_.params) {
       pieces_.param_static_bytes.push_back(static_bytes(param, table.problem().options.optimizer));
     }
@@ -57,6 +63,7 @@ class PieceBuilder {
     line.parent = parent;
     line.parent_item = parent_item;
     append(node, id, line);
+    if (line.size() > kMostItems) line = coarser(line, id);
     line.start.push_back(static_cast<int>(pieces_.positions.size()));
     line.reach.push_back(0);
     for (const Line::Item& item : line.items)
@@ -73,7 +80,7 @@ class PieceBuilder {
       case SpTree::Kind::kOp:
         line.start.push_back(static_cast<int>(pieces_.positions.size()));
         place_of_position_.push_back({line_id, line.size()});
-        line.items.push_back({});
+        line.items.push_back({-1, 1});
         pieces_.positions.push_back({node.op, {}, {}, {}});
         return;
       case SpTree::Kind::kSeries:
@@ -85,6 +92,44 @@ class PieceBuilder {
     }
   }
 
+  // Neighbours that together take no more than an even share of the line become one item.
+  Line coarser(const Line& line, int id) {
+    const CostTable::Column& column = table_.at(1);
+    const auto weight = [&](int i) {
+      const std::size_t op = pieces_.positions[at(line.start[at(i)])].op.index();
+      return column.forward_s[op] + column.backward_s[op];
+    };
+    double total = 0;
+    for (int i = 0; i < line.size(); ++i) total += line.items[at(i)].parallel < 0 ? weight(i) : 0;
+    Line merged;
+    merged.parent = line.parent;
+    merged.parent_item = line.parent_item;
+    double sum = 0;
+    for (int i = 0; i < line.size(); ++i) {
+      const Line::Item& item = line.items[at(i)];
+      const bool is_operator = item.parallel < 0;
+      sum += is_operator ? weight(i) : 0;
+      const bool joins = is_operator && merged.size() > 0 && merged.items.back().parallel < 0 &&
+                         sum <= total / kMostItems;
+      if (joins) {
+        ++merged.items.back().operators;
+      } else {
+        merged.items.push_back(item);
+        merged.start.push_back(line.start[at(i)]);
+        sum = is_operator ? weight(i) : 0;
+      }
+      const int now = merged.size() - 1;
+      if (is_operator) {
+        place_of_position_[at(line.start[at(i)])] = {id, now};
+        continue;
+      }
+      for (const int branch : pieces_.parallel(item.parallel).branches) {
+        pieces_.lines[at(branch)].parent_item = now;
+      }
+    }
+    return merged;
+  }
+
   // Empty branches cost nothing and impose nothing: another branch is always longer.
   void append_parallel(const SpTree::Node& node, int line_id, Line& line) {
     std::vector<int> branches = node.children;
@@ -92,7 +137,7 @@ class PieceBuilder {
     if (branches.size() == 1 && through_residuals_) return append(branches[0], line_id, line);
     line.start.push_back(static_cast<int>(pieces_.positions.size()));
     const int item = line.size();
-    line.items.push_back({static_cast<int>(pieces_.parallels.size())});
+    line.items.push_back({static_cast<int>(pieces_.parallels.size()), 0});
     const int parallel = line.items.back().parallel;
     pieces_.parallels.emplace_back();
     for (const int branch : branches) {
@@ -102,7 +147,7 @@ class PieceBuilder {
   }
 
   int longest(const Line::Item& item) const {
-    if (item.parallel < 0) return 1;
+    if (item.parallel < 0) return item.operators;
     int most = 0;
     for (const int branch : pieces_.parallel(item.parallel).branches) {
       most = std::max(most, pieces_.line(branch).reach.back());
@@ -167,11 +212,13 @@ class PieceBuilder {
     };
     // A line has a larger number than the one that it is in.
     while (a.line != b.line) a.line > b.line ? leave_a() : leave_b();
+    if (a.item == b.item) return between;  // they stay together
     const std::vector<int>& reach = pieces_.line(a.line).reach;
     GP_CHECK(a.item < b.item, "position {} does not come before {}", from, to);
     return between + reach[at(b.item)] - reach[at(a.item + 1)];
   }
 
+  CostTable& table_;
   const Graph& graph_;
   const SpTree& tree_;
   bool through_residuals_;

@@ -1,5 +1,5 @@
 // The series-parallel tree as the search walks it: lines of items, an item being an
-// operator or a parallel piece whose branches are lines again.
+// operator (in very long lines a few) or a parallel piece whose branches are lines again.
 //
 //     x -> [a -> b | c -> d] -> concat     line 0: x, parallel 0, concat
 //                                          line 1: a, b    line 2: c, d
@@ -26,7 +26,8 @@ struct Span {
 
 struct Line {
   struct Item {
-    int parallel = -1;  // -1: an operator
+    int parallel = -1;  // -1: operators, one after the other; more than one in long lines
+    int operators = 0;
   };
   std::vector<Item> items;
   std::vector<int> start;  // [item]: its first position; one more for the line's end

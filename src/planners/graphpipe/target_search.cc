@@ -1,7 +1,6 @@
 #include "planners/graphpipe/target_search.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "base/error.h"
