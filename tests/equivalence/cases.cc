@@ -92,7 +92,7 @@ Lesson lesson_of(const EqualityCase& c, const Plan& plan, std::int64_t samples) 
 
 Lesson with_plain_sgd(Lesson lesson) {
   lesson.options.optimizer = OptimizerKind::kSgd;
-  lesson.options.learning_rate = 0.05;
+  lesson.options.learning_rate = 0.01;
   lesson.options.momentum = 0;
   return lesson;
 }

@@ -40,8 +40,9 @@ Plan plan_of(const EqualityCase& c, const Graph& graph);
 // Two full mini-batches and a short one, over data of `samples` samples.
 Lesson lesson_of(const EqualityCase& c, const Plan& plan, std::int64_t samples);
 
-// For comparisons that are not bitwise: Adam turns the rounding of a gradient that should be
-// zero into a whole step.
+// For comparisons that are not bitwise. Adam turns the rounding of a gradient that should be
+// zero into a whole step, and steps that overshoot bring scalars near zero (a bias that
+// changes its sign), of which float32 has few digits right on either side.
 Lesson with_plain_sgd(Lesson lesson);
 
 }  // namespace graphpipe

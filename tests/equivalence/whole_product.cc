@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "equivalence/cases.h"
@@ -21,16 +22,44 @@ struct Tally {
   int bitwise = 0;
   double largest32 = 0;
   double largest64 = 0;
+  int ill_conditioned = 0;  // beyond the float32 tolerance, as is one device itself
+  int unequal = 0;
 };
 
-double against_full_batch(const EqualityCase& c, DType floating) {
+// Training by the plan, and on one device by full batches.
+struct Pair {
+  Outcome by_plan;
+  Outcome on_one_device;
+};
+
+Pair train_both(const EqualityCase& c, DType floating) {
   const Graph graph = load_model(c.model, floating);
   const auto dataset = synthetic_dataset(graph, kSamples, kSeed);
   const Plan plan = plan_of(c, graph);
   const Lesson lesson = with_plain_sgd(lesson_of(c, plan, kSamples));
-  return largest_difference(train_on_one_device(graph, *dataset, lesson, plan.mini_batch),
-                            train_by_plan(plan, graph, *dataset, lesson))
-      .relative;
+  return {train_by_plan(plan, graph, *dataset, lesson),
+          train_on_one_device(graph, *dataset, lesson, plan.mini_batch)};
+}
+
+// A gradient that is nearly zero because its samples cancel has few digits in float32, on
+// one device as well: there the pipeline may be off by twice what one device is off from
+// float64.
+void compare_with_full_batch(const EqualityCase& c, Tally& tally) {
+  const Pair rounded = train_both(c, DType::kFloat32);
+  const Pair exact = train_both(c, DType::kFloat64);
+  const Difference in32 = largest_difference(rounded.on_one_device, rounded.by_plan);
+  const Difference in64 = largest_difference(exact.on_one_device, exact.by_plan);
+  tally.largest32 = std::max(tally.largest32, in32.relative);
+  tally.largest64 = std::max(tally.largest64, in64.relative);
+  if (in64.relative > kTolerance64) {
+    ++tally.unequal;
+    fmt::print(stderr, "{}: {} in float64 of {}\n", to_text(c), in64.relative, in64.where);
+  }
+  if (in32.relative <= kTolerance32) return;
+  const double own = largest_difference(exact.on_one_device, rounded.on_one_device).relative;
+  fmt::print(stderr, "{}: {} in float32 of {}; one device is off by {}\n", to_text(c),
+             in32.relative, in32.where, own);
+  ++(in32.relative <= 2 * own ? tally.ill_conditioned : tally.unequal);
 }
 
 std::string bitwise(const EqualityCase& c) {
@@ -52,21 +81,20 @@ bool run_model(const std::string& model) {
     if (text.empty()) {
       ++tally.bitwise;
     } else {
+      ++tally.unequal;
       fmt::print(stderr, "{}: {}\n", to_text(c), text);
     }
-    tally.largest32 = std::max(tally.largest32, against_full_batch(c, DType::kFloat32));
-    tally.largest64 = std::max(tally.largest64, against_full_batch(c, DType::kFloat64));
+    compare_with_full_batch(c, tally);
   }
-  fmt::print("| {} | {} | {} | {:.1e} | {:.1e} |\n", model, cases.size(), tally.bitwise,
-             tally.largest32, tally.largest64);
+  fmt::print("| {} | {} | {} | {:.1e} | {} | {:.1e} |\n", model.substr(0, model.find(':')),
+             cases.size(), tally.bitwise, tally.largest32, tally.ill_conditioned, tally.largest64);
   std::fflush(stdout);
-  return tally.bitwise == static_cast<int>(cases.size()) && tally.largest32 <= kTolerance32 &&
-         tally.largest64 <= kTolerance64;
+  return tally.unequal == 0;
 }
 
 int run() {
-  fmt::print("| model | cases | bitwise equal | largest difference, float32 | float64 |\n");
-  fmt::print("|---|---|---|---|---|\n");
+  fmt::print("| model | cases | bitwise equal | float32 | ill-conditioned | float64 |\n");
+  fmt::print("|---|---|---|---|---|---|\n");
   bool equal = true;
   for (const std::string& model : small_models()) equal = run_model(model) && equal;
   return equal ? 0 : 1;
