@@ -4,7 +4,7 @@
 //   user ── table ── fc ──────────┐ 3 W
 //   film ── table ── fc ──────────┤ W          ┌── product ──┐
 //   title ─ table ─ encoder ─ fc ─┼── concat ──┤             ├── concat ── fc ── rating
-//   genres, year, time ── fc ─────┘ W          └─────────────┘
+//   genres, year, time ── fc, fc ─┘ W          └─────────────┘
 //
 // The user tower gives W numbers for each other tower, and the product multiplies them
 // element by element: the dot products of matrix factorisation (Koren, Bell and Volinsky,
@@ -47,19 +47,11 @@ TensorId with_dropout(GraphBuilder& g, const std::string& name, TensorId x, doub
   return dropout > 0 ? g.dropout(name, x, dropout) : x;
 }
 
-// Two layers to `out` numbers.
-TensorId two_layers(GraphBuilder& g, const std::string& name, TensorId x, std::int64_t hidden,
-                    std::int64_t out) {
-  x = g.relu(name + ".relu", g.linear(name + ".fc1", x, hidden));
-  return g.linear(name + ".fc2", x, out);
-}
-
 TensorId id_tower(GraphBuilder& g, const std::string& name, std::int64_t entries,
                   const Sizes& sizes, std::int64_t out) {
   const TensorId id = g.input(name, DType::kInt64, {});
-  TensorId x = g.embedding(name + ".table", id, entries, sizes.dim, kTableScale);
-  x = with_dropout(g, name + ".dropout", x, sizes.table_dropout);
-  return two_layers(g, name, x, sizes.hidden, out);
+  const TensorId row = g.embedding(name + ".table", id, entries, sizes.dim, kTableScale);
+  return g.linear(name + ".fc", with_dropout(g, name + ".dropout", row, sizes.table_dropout), out);
 }
 
 TensorId title_tower(GraphBuilder& g, const ZooArguments& arguments, const Sizes& sizes) {
@@ -81,21 +73,27 @@ TensorId context_tower(GraphBuilder& g, const Sizes& sizes) {
   const TensorId time = g.input("time", {kTimeFeatures});
   const TensorId bag =
       g.embedding_bag("genres.table", genres, kGenres, sizes.dim, "sum", kTableScale);
-  const TensorId x = g.concat("genres.concat", {bag, year, time}, -1);
-  return two_layers(g, "genres", x, 2 * sizes.hidden, sizes.width);
+  TensorId x = g.concat("genres.concat", {bag, year, time}, -1);
+  x = g.relu("genres.relu", g.linear("genres.fc1", x, sizes.hidden));
+  return g.linear("genres.fc2", x, sizes.width);
 }
 
-// Beside the towers' numbers, the user's times the others'.
-TensorId with_products(GraphBuilder& g, TensorId towers, std::int64_t user_width) {
-  const TensorId user = g.slice("product.user", towers, 0, 0, user_width);
-  const TensorId others = g.slice("product.others", towers, 0, user_width, user_width);
-  return g.concat("head.concat", {towers, g.mul("product", user, others)}, -1);
+// Beside the towers' numbers (n), the first half of them, which is the user's, times the
+// second. By way of a pair of rows, so that no tensor has more than two consumers: a sum
+// of two gradients does not depend on their order, wherever the stages are cut.
+TensorId with_products(GraphBuilder& g, TensorId towers) {
+  const std::int64_t half = g.graph().tensor(towers).shape[0] / 2;
+  const TensorId pair = g.reshape("product.pair", towers, {2, half});
+  const TensorId user = g.slice("product.user", pair, 0, 0, 1);
+  const TensorId others = g.slice("product.others", pair, 0, 1, 1);
+  const TensorId product = g.reshape("product.flat", g.mul("product", user, others), {half});
+  return g.concat("head.concat", {towers, product}, -1);
 }
 
 // x (n) -> (): the rating, from a wide and a deep path.
 TensorId rating_of(GraphBuilder& g, TensorId x, const Sizes& sizes) {
   x = with_dropout(g, "head.dropout1", x, sizes.dropout);
-  TensorId deep = g.relu("head.relu", g.linear("head.fc1", x, sizes.hidden / 2));
+  TensorId deep = g.relu("head.relu", g.linear("head.fc1", x, sizes.width));
   deep = g.linear("head.fc2", with_dropout(g, "head.dropout2", deep, sizes.dropout), 1);
   const TensorId wide = g.linear("head.wide", x, 1, false);
   const TensorId y = g.add_parameter("head.usual", g.add("head.add", {deep, wide}),
@@ -136,7 +134,7 @@ Graph build(const ZooArguments& arguments, DType floating) {
   if (arguments["use_genre"] != 0) towers.push_back(context_tower(g, sizes));
   const TensorId rating = g.input("rating", {});
   TensorId x = concat_last(g, "concat", towers);
-  if (product) x = with_products(g, x, user_width);
+  if (product) x = with_products(g, x);
   const TensorId loss = g.mse_loss("loss", rating_of(g, x, sizes), rating);
   g.loss(loss);
   g.metric("rmse", "root_mean", loss);
@@ -151,8 +149,8 @@ ZooModel movielens_model() {
           {{"users", 671, 1, 10000000, "users"},
            {"films", 9066, 1, 10000000, "films"},
            {"dim", 32, 1, 65536, "width of the embeddings"},
-           {"hidden", 128, 2, 65536, "width of the hidden layers"},
-           {"width", 64, 1, 65536, "width of what a tower gives"},
+           {"hidden", 256, 1, 65536, "width of the genre and time tower's hidden layer"},
+           {"width", 64, 1, 65536, "width of what a tower gives, and of the top layer"},
            {"title_dim", 32, 8, 65536, "width of the title's Transformer"},
            {"title_layers", 1, 0, 1024, "Transformer layers over the title"},
            {"table_dropout", 300, 0, 900, "dropout rate behind the embeddings, per mille"},

@@ -117,11 +117,11 @@ TEST(Movielens, HasFourTowersAndTheirProducts) {
   constexpr std::int64_t H = 10;  // hidden
   constexpr std::int64_t W = 5;   // width
   constexpr std::int64_t T = 16;  // title_dim
-  const std::int64_t user = 7 * D + (D * H + H) + (H * 3 * W + 3 * W);
-  const std::int64_t film = 9 * D + (D * H + H) + (H * W + W);
+  const std::int64_t user = 7 * D + (D * 3 * W + 3 * W);
+  const std::int64_t film = 9 * D + (D * W + W);
   const std::int64_t title = 40 * T / 4 + 8 * T + layer_parameters(T, 2 * T) + (T * W + W);
-  const std::int64_t genres = 20 * D + ((D + 5) * 2 * H + 2 * H) + (2 * H * W + W);
-  const std::int64_t head = (9 * W * H / 2 + H / 2) + (H / 2 + 1) + 9 * W + 1;
+  const std::int64_t genres = 20 * D + ((D + 5) * H + H) + (H * W + W);
+  const std::int64_t head = (9 * W * W + W) + (W + 1) + 9 * W + 1;
   EXPECT_EQ(
       parameter_count(load_model("movielens:users=7,films=9,dim=6,hidden=10,width=5,title_dim=16")),
       user + film + title + genres + head);
