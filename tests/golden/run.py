@@ -4,7 +4,8 @@
 A file is a session: lines that start with "$ " are commands (graphpipe, and the few
 below that look at files), what follows is what they print, standard output and
 error together, and "[exit N]" where the status is not 0. UPDATE_GOLDEN=1 rewrites
-the file; look at the difference before you commit it.
+the file; look at the difference before you commit it. $EXAMPLES and $INPUTS stand for
+examples/ and tests/golden/inputs/.
 
 Figures that depend on the clock are masked as "...".
 """
