@@ -25,18 +25,19 @@ heading() { printf '\n== %s\n\n' "$1"; }
 run() { printf '$ graphpipe %s\n' "$*"; "$graphpipe" "$@"; }
 
 model=movielens
+optimizer=adam
+micro_batches=32,64,128,256
 if ! GRAPHPIPE="$graphpipe" tools/fetch_data.sh movielens; then
   echo "MovieLens could not be had here; scikit-learn's digits in four quadrants stand in for it."
   model=digits
+  micro_batches=8,16,32,64
   GRAPHPIPE="$graphpipe" tools/fetch_data.sh digits
 fi
 if [ "$model" = movielens ]; then
-  mini_batch=512
-  optimizer=adam
-  recipe=(--data movielens --optimizer adam --lr 0.001 --seed 1)
+  mini_batch=1024
+  recipe=(--data movielens --optimizer adam --lr 0.003 --seed 1)
 else
   mini_batch=128
-  optimizer=adam
   recipe=(--data digits --optimizer adam --lr 0.003 --seed 1)
 fi
 length=()
@@ -46,11 +47,11 @@ heading "The model: four branches, four kinds of input"
 run show "$model"
 
 heading "What its operators cost on this machine, with four ranks busy"
-run profile "$model" --micro-batch 16,32,64,128,256 --ranks 4 -o "$work/profile.json"
+run profile "$model" --micro-batch "$micro_batches" --ranks 4 -o "$work/profile.json"
 
 heading "A graph pipeline for four ranks, and GPipe's chain beside it"
-problem=("$model" --cluster local:4 --mini-batch "$mini_batch" --micro-batch 16,32,64,128,256
-         --options none --optimizer "$optimizer" --profile "$work/profile.json")
+problem=("$model" --cluster local:4 --mini-batch "$mini_batch" --micro-batch "$micro_batches"
+         --options none --all-devices --optimizer "$optimizer" --profile "$work/profile.json")
 run plan "${problem[@]}" -o "$work/graph.plan.json"
 run compare "${problem[@]}" --planners graphpipe,gpipe
 

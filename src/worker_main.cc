@@ -8,6 +8,7 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -157,6 +158,15 @@ void follow_action(StatusFile& file, const Action& action, std::int64_t iteratio
   status.action = action;
 }
 
+// Tensors and messages of the same sizes come and go with every micro-batch. Left alone, the
+// allocator gives large ones back to the kernel and pays for their pages again each time.
+void keep_freed_memory() {
+  constexpr int kLargestKept = 32 << 20;  // more is not accepted
+  constexpr int kMostUnused = 1 << 30;
+  mallopt(M_MMAP_THRESHOLD, kLargestKept);
+  mallopt(M_TRIM_THRESHOLD, kMostUnused);
+}
+
 std::unique_ptr<CostModel> read_costs(const std::string& folder) {
   const std::string path = folder + "/profile.json";
   if (access(path.c_str(), F_OK) != 0) return std::make_unique<AnalyticCosts>();
@@ -240,6 +250,7 @@ void run_worker(Run& run) {
   worker().status = StatusFile::create(status_path(worker().folder, worker().rank));
   worker().status->set_phase("start");
   run.job = read_job(worker().folder);
+  keep_freed_memory();
   at::set_num_threads(1);
   install_counting_allocator();
   if (run.job.kind == "profile") {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <exception>
 #include <memory>
 #include <new>
@@ -104,6 +105,8 @@ int run_cli(int argc, const char* const* argv) {
 
   try {
     app.parse(argc, argv);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      throw RunError("standard output: cannot be written");
     return line.exit_code;
   } catch (const CLI::ParseError& error) {
     return parse_failure(app, error);

@@ -136,6 +136,7 @@ void ProblemFlags::add_to(CLI::App& command) {
       ->capture_default_str();
   command.add_option("--optimizer", optimizer, "for memory: sgd, sgd-momentum, adam")
       ->capture_default_str();
+  command.add_flag("--all-devices", all_devices, "only plans that leave no device unused");
   command.add_option("--time-limit", time_limit_s, "seconds for a search; default: none");
 }
 
@@ -167,6 +168,7 @@ PlanOptions parse_plan_options(const ProblemFlags& flags) {
   for (const std::int64_t b : options.micro_batches) {
     if (b < 1) throw InputError("--micro-batch", fmt::format("{} is not at least 1", b));
   }
+  options.all_devices = flags.all_devices;
   options.optimizer = parse_optimizer(flags.optimizer, "--optimizer");
   return options;
 }

@@ -31,6 +31,7 @@ struct ProblemFlags {
   std::string profile;
   std::string options = "dp";
   std::string optimizer = "sgd";
+  bool all_devices = false;
   double time_limit_s = 0;
 
   void add_to(CLI::App& command);

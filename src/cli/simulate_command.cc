@@ -15,6 +15,7 @@
 #include "cli/command.h"
 #include "cli/inputs.h"
 #include "report/text_report.h"
+#include "report/text_table.h"
 #include "schedule/build.h"
 #include "schedule/lower.h"
 #include "schedule/trace_json.h"
@@ -55,9 +56,9 @@ std::string simulate_text(const Trace& trace, const Schedule& schedule, const Pl
   if (!trace.events.empty()) {
     text = schedule_grid(trace, schedule, plan, terminal_columns()) + "\n";
   }
-  text += fmt::format("iteration {}, {:.4g} samples/s, bubble {:.1f} %\n",
-                      seconds_text(trace.iteration_s), trace.throughput_samples_per_s(),
-                      100 * trace.bubble_fraction());
+  text +=
+      fmt::format("iteration {}, {} samples/s, bubble {:.1f} %\n", seconds_text(trace.iteration_s),
+                  rate_text(trace.throughput_samples_per_s()), 100 * trace.bubble_fraction());
   for (std::size_t r = 0; r < trace.ranks.size(); ++r) {
     text += fmt::format("  rank {}: busy {}, peak {}\n", r, seconds_text(trace.ranks[r].busy_s),
                         bytes_text(static_cast<double>(trace.ranks[r].peak_memory_bytes)));

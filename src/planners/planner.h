@@ -19,6 +19,7 @@ struct PlanOptions {
   bool recompute = false;                   // --options dp,recompute
   std::vector<std::int64_t> micro_batches;  // to try; empty: powers of two up to B
   OptimizerKind optimizer = OptimizerKind::kSgd;
+  bool all_devices = false;  // only plans that leave no device unused; search/ sees to it
   std::string text() const;  // "none", "dp", "dp,recompute"
 };
 

@@ -82,6 +82,18 @@ void fill_estimate(Plan& plan, const Trace& trace, const Verification& verificat
           .seconds;
 }
 
+// Leaves the plans that use every device; says why where there are none.
+void keep_full_plans(PlanResult& proposed, const Problem& problem) {
+  const int devices = problem.cluster->device_count();
+  int most = 0;
+  for (const Plan& plan : proposed.candidates) most = std::max(most, devices_used(plan));
+  std::erase_if(proposed.candidates, [&](const Plan& p) { return devices_used(p) < devices; });
+  if (!proposed.candidates.empty()) return;
+  proposed.status = PlanStatus::kInfeasible;
+  proposed.reason =
+      fmt::format("no plan was found that uses all {} devices; the widest uses {}", devices, most);
+}
+
 class Judge {
  public:
   Judge(const Problem& problem, std::vector<Plan> plans)
@@ -156,6 +168,9 @@ class Judge {
 SearchResult search_plan(const Planner& planner, const Problem& problem, double time_limit_s) {
   const Clock::time_point start = Clock::now();
   PlanResult proposed = planner.plan(problem, budget_until(time_limit_s));
+  if (proposed.status == PlanStatus::kOk && problem.options.all_devices) {
+    keep_full_plans(proposed, problem);
+  }
   SearchResult result;
   result.status = proposed.status;
   result.reason = proposed.reason;

@@ -147,6 +147,29 @@ TEST(SearchPlan, TakesNoPlanThatTheVerifierRefuses) {
   EXPECT_EQ(none.reason.substr(0, 50), "no plan passes the verifier; the fastest: P7 at pl");
 }
 
+TEST(SearchPlan, UsesEveryDeviceWhereAskedTo) {
+  // One sample in a chain: more devices bring nothing but messages.
+  TestProblem test = even_problem({{}, {0}, {1}, {2}}, 4, 1);
+  test.options.data_parallel = false;
+  for (Level& level : test.cluster.levels) level.link.latency_s = 1e-3;
+  const SearchResult free = search_plan(planner_named("graphpipe"), test.problem());
+  ASSERT_EQ(free.status, PlanStatus::kOk) << free.reason;
+  EXPECT_LT(devices_used(free.plan), 4);
+  test.options.all_devices = true;
+  const SearchResult full = search_plan(planner_named("graphpipe"), test.problem());
+  ASSERT_EQ(full.status, PlanStatus::kOk) << full.reason;
+  EXPECT_EQ(devices_used(full.plan), 4);
+}
+
+TEST(SearchPlan, SaysWhereNoPlanUsesEveryDevice) {
+  TestProblem test = even_problem(Dependencies(1), 2, 8);
+  test.options.data_parallel = false;
+  test.options.all_devices = true;
+  const SearchResult result = search_plan(planner_named("graphpipe"), test.problem());
+  EXPECT_EQ(result.status, PlanStatus::kInfeasible);
+  EXPECT_EQ(result.reason, "no plan was found that uses all 2 devices; the widest uses 1");
+}
+
 TEST(JudgePlan, FillsInPlansFromAnywhere) {
   const TestProblem test = random_problem(kBranches, 6, 24, false, 5);
   const Problem problem = test.problem();
