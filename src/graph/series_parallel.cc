@@ -15,7 +15,7 @@ using Lists = std::vector<std::vector<OpId>>;
 Lists reversed(const Lists& successors) {
   Lists predecessors(successors.size());
   for (std::size_t u = 0; u < successors.size(); ++u) {
-    for (const OpId v : successors[u]) predecessors[v.index()].push_back(OpId(u));
+    for (const OpId v : successors[u]) predecessors[v.index()].emplace_back(u);
   }
   return predecessors;
 }
@@ -49,7 +49,7 @@ class Moments {
   Moments(const Lists& successors, const Lists& predecessors, SpReduction& reduction) {
     std::map<std::vector<OpId>, std::vector<OpId>> by_successors;
     for (std::size_t u = 0; u < successors.size(); ++u) {
-      if (successors[u].size() > 1) by_successors[successors[u]].push_back(OpId(u));
+      if (successors[u].size() > 1) by_successors[successors[u]].emplace_back(u);
     }
     moment_after_.assign(successors.size(), -1);
     for (const auto& [after, before] : by_successors) {

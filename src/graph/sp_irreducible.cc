@@ -157,7 +157,7 @@ void SpReduction::linearise_between(int from, int to, const std::vector<int>& in
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
   const auto push = [&](int e) {
     const SpPart& part = parts_[static_cast<std::size_t>(edges_[static_cast<std::size_t>(e)].part)];
-    ready.push({part.kind == SpPart::Kind::kEmpty ? -1 : part.min_op, e});
+    ready.emplace(part.kind == SpPart::Kind::kEmpty ? -1 : part.min_op, e);
   };
   std::map<int, int> waiting;  // vertex inside -> parts that lead to it and are not placed
   for (const int v : inside) {

@@ -9,10 +9,10 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "job/supported.h"
 #include "runtime/clock.h"
 #include "runtime/counting_allocator.h"
 #include "runtime/rank_executor.h"
-#include "runtime/supported.h"
 
 namespace graphpipe {
 namespace {

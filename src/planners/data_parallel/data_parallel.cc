@@ -17,8 +17,8 @@ namespace {
 Plan one_stage(const Problem& problem, const Plan& empty, std::int64_t micro_batch) {
   Plan plan = empty;
   Stage stage;
-  for (std::size_t i = 0; i < problem.graph->op_count(); ++i) stage.ops.push_back(OpId(i));
-  for (int d = 0; d < problem.cluster->device_count(); ++d) stage.devices.push_back(DeviceId(d));
+  for (std::size_t i = 0; i < problem.graph->op_count(); ++i) stage.ops.emplace_back(i);
+  for (int d = 0; d < problem.cluster->device_count(); ++d) stage.devices.emplace_back(d);
   stage.micro_batch = micro_batch;
   stage.in_flight_samples = micro_batch;
   plan.stages.push_back(std::move(stage));

@@ -121,7 +121,7 @@ class ChainPlanner {
     std::size_t op = 0;
     for (std::size_t s = 0; s < ends.size(); ++s) {
       Stage stage;
-      for (; op < ends[s]; ++op) stage.ops.push_back(OpId(op));
+      for (; op < ends[s]; ++op) stage.ops.emplace_back(op);
       stage.devices = {DeviceId(s)};
       stage.micro_batch = b;
       stage.in_flight_samples = problem_.mini_batch;

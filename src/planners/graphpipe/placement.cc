@@ -13,7 +13,7 @@ class Nodes {
     for (int d = 0; d < cluster.device_count(); ++d) {
       const auto node = static_cast<std::size_t>(group_of(cluster, DeviceId(d), 0));
       if (node >= free_.size()) free_.resize(node + 1);
-      free_[node].push_back(DeviceId(d));
+      free_[node].emplace_back(d);
     }
   }
 

@@ -1,4 +1,4 @@
-#include "runtime/supported.h"
+#include "job/supported.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
-// What the runtime does not do (yet) is refused here, before anything starts.
+// What the runtime does not do (yet) is refused here, before anything starts: by the
+// launching program, and again by each rank.
 
 #pragma once
 
