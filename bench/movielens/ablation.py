@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Trains movielens with each branch off in turn, a run for each seed (which also makes
-the split), and prints the table of docs/movielens.md.
+the split), and prints a table of test errors.
 
     bench/movielens/ablation.py [--ranks 1] [--seeds 1,2,3] [--program build/full/bin/graphpipe]
 """
