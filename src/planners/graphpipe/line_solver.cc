@@ -252,7 +252,7 @@ void LineSolver::combine(LineSolution& solution, int item, int anchor_index) {
   way.item = item;
   way.anchor = anchor_index;
   way.others = minus(all, anchor.removed);
-  const std::vector<BranchEntry> others =
+  const std::vector<BranchEntry>& others =
       branches_at(solution, item, anchor.given).costs(way.others);
   for (const BranchEntry& other : others) {
     way.others_level = other.level;

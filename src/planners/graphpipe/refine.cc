@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/error.h"
+
 namespace graphpipe {
 namespace {
 
@@ -69,7 +71,7 @@ class Refiner {
     for (std::size_t p = 0; p < context.pieces.positions.size(); ++p) {
       for (const TensorUse& use : context.pieces.positions[p].inputs) {
         const int producer = context.pieces.tensors[at(use.tensor)].producer;
-        if (producer >= 0) dependencies_.push_back({producer, static_cast<int>(p)});
+        if (producer >= 0) dependencies_.emplace_back(producer, static_cast<int>(p));
       }
       single_.push_back(group_of({static_cast<int>(p)}));
     }
@@ -246,7 +248,7 @@ class Refiner {
 
   // Other devices for the slowest stage: spare ones, or some of another's.
   void propose_widths() {
-    const Stage slow = stage(slowest_);
+    const Stage& slow = stage(slowest_);
     const int spare = spare_devices();
     for (int wider = slow.width + 1; wider < costs_.width_count(); ++wider) {
       const int more = costs_.width(wider) - costs_.width(slow.width);
@@ -343,6 +345,7 @@ class Refiner {
   std::vector<StageDraft> drafts_of_stages() {
     number_stages();
     const std::optional<std::vector<int>> level = levels();
+    GP_CHECK(level, "the stages wait in a circle");
     std::vector<StageDraft> drafts;
     for (std::size_t s = 0; s < stages_.size(); ++s) {
       drafts.push_back({stages_[s].spans, stages_[s].width, (*level)[s]});
@@ -367,7 +370,7 @@ class Refiner {
 }  // namespace
 
 std::vector<StageDraft> refine_stages(SearchContext& context, const StageCosts& costs,
-                                      std::vector<StageDraft> stages) {
+                                      const std::vector<StageDraft>& stages) {
   return Refiner(context, costs).refine(stages);
 }
 

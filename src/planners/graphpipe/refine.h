@@ -19,6 +19,6 @@ namespace graphpipe {
 // Stages stay convex and their graph acyclic, memory fits, and no more devices are used
 // than there are. Spans are runs of positions; levels are those of the stage graph.
 std::vector<StageDraft> refine_stages(SearchContext& context, const StageCosts& costs,
-                                      std::vector<StageDraft> stages);
+                                      const std::vector<StageDraft>& stages);
 
 }  // namespace graphpipe
