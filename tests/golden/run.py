@@ -49,7 +49,7 @@ def run_command(line, program, folder):
 
 
 def main():
-    program, case = sys.argv[1], pathlib.Path(sys.argv[2])
+    program, case = str(pathlib.Path(sys.argv[1]).resolve()), pathlib.Path(sys.argv[2])
     expected = case.read_text()
     head = expected.split("$ ", 1)[0]  # what the case is about
     commands = re.findall(r"^\$ (.*)$", expected, re.M)
