@@ -133,7 +133,8 @@ class Floor {
     const std::int64_t full = plan_.mini_batch / stage.micro_batch;
     const std::int64_t rest = plan_.mini_batch % stage.micro_batch;
     if (stage.replication == Replication::kRoundRobin) {
-      return static_cast<double>(full / width) *
+      const std::int64_t turns = full / width;
+      return static_cast<double>(turns) *
              task_seconds(table_, stage, stage.micro_batch, backward).both();
     }
     const auto share = [&](std::int64_t samples) {

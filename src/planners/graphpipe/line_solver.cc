@@ -86,7 +86,7 @@ void LineSolver::solve_items(LineSolution& solution) {
   for (int p = line.size(); p-- > 0;) {
     add_runs(solution, p);
     if (line.items[at(p)].parallel >= 0) add_parallel(solution, p);
-    solution.beaten[at(p)] = beaten(solution.at[at(p)], solution.at[at(p + 1)]);
+    solution.beaten[at(p)] = beaten(solution.at[at(p)], solution.at[at(p + 1)]) ? 1 : 0;
   }
 }
 
@@ -106,7 +106,7 @@ void LineSolver::add_runs(LineSolution& solution, int from) {
       bool all_fit = true;
       add_runs_to(solution, from, to, width, all_fit);
       if (!all_fit) continue;
-      while (to - 1 > from && solution.beaten[at(to - 1)]) --to;
+      while (to - 1 > from && solution.beaten[at(to - 1)] != 0) --to;
     }
   }
 }

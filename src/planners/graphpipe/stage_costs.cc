@@ -1,7 +1,6 @@
 #include "planners/graphpipe/stage_costs.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "plan/stage_memory.h"
 
@@ -12,7 +11,7 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Of a message beside its tensors: 8 bytes a sample's id; header, and each tensor's padding.
 constexpr std::int64_t kIdBytes = 8;
-constexpr std::int64_t kEmptyBytes = kMessageHeaderBytes + 2 * 64;
+constexpr std::int64_t kEmptyBytes = kMessageHeaderBytes + 2 * std::int64_t{64};
 
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -29,8 +28,8 @@ std::vector<int> sensible_widths(int devices) {
 
 std::int64_t SampleColumn::workspace_bytes(Span span) const {
   if (workspace.empty() || span.end <= span.begin) return 0;
-  const auto length = static_cast<unsigned>(span.end - span.begin);
-  const auto k = static_cast<std::size_t>(std::bit_width(length) - 1);
+  std::size_t k = 0;  // the largest with 2^k positions in the span
+  while ((std::size_t{2} << k) <= at(span.end - span.begin)) ++k;
   return std::max(workspace[k][at(span.begin)], workspace[k][at(span.end) - (std::size_t{1} << k)]);
 }
 

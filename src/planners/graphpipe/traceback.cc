@@ -64,6 +64,7 @@ class Tracer {
           stand.entry = choice.next;
           break;
         case Choice::Kind::kTail: {
+          GP_CHECK(stand.outer != nullptr, "a tail outside its branch");
           const Stand& outer = *stand.outer;
           const Line& around = pieces_.line(outer.solution->line);
           add({shifted(line.span(stand.item, line.size()), stand.shift),
