@@ -33,7 +33,7 @@
 #include "runtime/profiler.h"
 #include "runtime/rank_trainer.h"
 #include "runtime/train_loop.h"
-#include "runtime/transport.h"
+#include "runtime/transport/transport.h"
 
 namespace graphpipe {
 namespace {
@@ -204,8 +204,8 @@ void train(Run& run) {
   run.costs = read_costs(job.folder);
   run.dataset = load_dataset(job.train.data, graph, job.train.seed);
   status.set_phase("connect");
-  run.transport =
-      connect_gloo(job.folder, worker().rank, worker_count(job, plan), job.train.timeout_s);
+  run.transport = connect_processes(job.folder, worker().rank, worker_count(job, plan),
+                                    job.train.timeout_s, job.train.transport);
   RankTrainerOptions options;
   options.train = job.train;
   options.trace = !job.train.trace_path.empty();
@@ -234,7 +234,8 @@ void profile(Run& run) {
   check_rank(job.profile_load);
   run.inputs.graph = read_job_graph(job.folder);
   status.set_phase("connect");
-  run.transport = connect_gloo(job.folder, worker().rank, job.profile_load, kProfileTimeoutS);
+  run.transport = connect_processes(job.folder, worker().rank, job.profile_load, kProfileTimeoutS,
+                                    TransportKind::kAuto);
   status.set_phase("profile");
   const ProfileOptions options{
       .model = job.model, .samples = job.profile_samples, .repeats = job.profile_repeats};

@@ -27,6 +27,7 @@ struct TrainFlags {
   std::string plan;
   std::string profile;
   std::string optimizer;
+  std::string transport = "auto";
   TrainOptions train;
 };
 
@@ -44,6 +45,14 @@ void choose_optimizer(const TrainFlags& flags, TrainOptions& train, Plan& plan) 
   }
   if (train.optimizer == OptimizerKind::kSgdMomentum && train.momentum == 0) train.momentum = 0.9;
   plan.optimizer = train.optimizer;  // so that the memory that is verified is what it takes
+}
+
+void choose_transport(const TrainFlags& flags, TrainOptions& train) {
+  const auto kind = parse_transport(flags.transport);
+  if (!kind) {
+    throw InputError("--transport", fmt::format("'{}' is neither auto nor gloo", flags.transport));
+  }
+  train.transport = *kind;
 }
 
 void check_flags(const TrainOptions& train) {
@@ -171,6 +180,7 @@ void run_train(TrainFlags flags, CommandLine& line) {
   check_supported(loaded.plan, loaded.graph);
   check_local_ranks(devices_used(loaded.plan), flags.plan);
   choose_optimizer(flags, flags.train, loaded.plan);
+  choose_transport(flags, flags.train);
   const auto dataset = load_split_dataset(flags.train, loaded.graph);
   if (!can_run(loaded)) {
     line.exit_code = kExitNo;
@@ -226,6 +236,10 @@ void add_train_command(CLI::App& app, CommandLine& line) {
   command->add_option("--log-every", train.log_every, "iterations between reports of the loss")
       ->capture_default_str();
   command->add_option("--timeout", train.timeout_s, "seconds to wait for a peer")
+      ->capture_default_str();
+  command
+      ->add_option("--transport", flags->transport,
+                   "of messages between ranks: auto (memory where ranks share a machine) or gloo")
       ->capture_default_str();
   command->add_option("--profile", flags->profile, "measured costs; default: those of the plan");
   command->add_option("--trace", train.trace_path,

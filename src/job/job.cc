@@ -7,6 +7,17 @@
 
 namespace graphpipe {
 
+std::string_view transport_name(TransportKind kind) {
+  return kind == TransportKind::kAuto ? "auto" : "gloo";
+}
+
+std::optional<TransportKind> parse_transport(std::string_view name) {
+  for (const auto kind : {TransportKind::kAuto, TransportKind::kGloo}) {
+    if (transport_name(kind) == name) return kind;
+  }
+  return std::nullopt;
+}
+
 void write_job_graph(const std::string& folder, const Graph& graph) {
   write_file(folder + "/graph.json", to_json(graph));
 }

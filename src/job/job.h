@@ -10,7 +10,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cluster/cluster.h"
@@ -18,6 +20,14 @@
 #include "plan/plan.h"
 
 namespace graphpipe {
+
+// How messages go between ranks.
+enum class TransportKind {
+  kAuto,  // through memory between ranks that share a machine, over Gloo between others
+  kGloo,  // over Gloo's sockets in any case
+};
+std::string_view transport_name(TransportKind kind);                  // "auto", "gloo"
+std::optional<TransportKind> parse_transport(std::string_view name);  // none: unknown
 
 struct TrainOptions {
   std::string data;             // built-in set or folder
@@ -33,6 +43,7 @@ struct TrainOptions {
   DType floating = DType::kFloat32;
   std::int64_t log_every = 1;
   double timeout_s = 60;   // of any wait for a peer
+  TransportKind transport = TransportKind::kAuto;
   std::string trace_path;  // of the last iteration, measured; "": none
   friend bool operator==(const TrainOptions&, const TrainOptions&) = default;
 };

@@ -31,10 +31,17 @@ DType read_floating(const JsonReader& json) {
   return *dtype;
 }
 
+TransportKind read_transport(const JsonReader& json) {
+  const std::string name = json.string();
+  const auto kind = parse_transport(name);
+  if (!kind) json.fail(fmt::format("expected auto or gloo, found \"{}\"", name));
+  return *kind;
+}
+
 TrainOptions read_train(const JsonReader& json) {
   json.only({"data", "iterations", "epochs", "patience", "eval_every", "optimizer", "learning_rate",
              "momentum", "weight_decay", "seed", "floating", "log_every", "timeout_s",
-             "trace_path"});
+             "transport", "trace_path"});
   TrainOptions options;
   options.data = json["data"].string();
   options.iterations = json["iterations"].integer_at_least(0);
@@ -49,6 +56,7 @@ TrainOptions read_train(const JsonReader& json) {
   options.floating = read_floating(json["floating"]);
   options.log_every = json["log_every"].integer_at_least(1);
   options.timeout_s = json["timeout_s"].number_at_least(0.001);
+  options.transport = read_transport(json["transport"]);
   options.trace_path = json["trace_path"].string();
   if (options.iterations == 0 && options.epochs == 0 && options.patience == 0) {
     json["patience"].fail(
@@ -72,6 +80,7 @@ Json train_json(const TrainOptions& options) {
           {"floating", dtype_name(options.floating)},
           {"log_every", options.log_every},
           {"timeout_s", options.timeout_s},
+          {"transport", transport_name(options.transport)},
           {"trace_path", options.trace_path}};
 }
 

@@ -29,6 +29,7 @@ Job train_job(const std::string& folder) {
   job.train.floating = DType::kFloat64;
   job.train.log_every = 10;
   job.train.timeout_s = 5;
+  job.train.transport = TransportKind::kGloo;
   job.train.trace_path = "/tmp/trace.json";
   return job;
 }
@@ -94,6 +95,12 @@ TEST(JobFile, RefusesToComputeInWholeNumbers) {
   const TestFolder folder;
   EXPECT_EQ(refusal(train_job(folder.path()), R"("float64")", R"("int64")"),
             R"(job.json: /train/floating: expected float32 or float64, found "int64")");
+}
+
+TEST(JobFile, RefusesATransportThatIsUnknown) {
+  const TestFolder folder;
+  EXPECT_EQ(refusal(train_job(folder.path()), R"("gloo")", R"("pigeon")"),
+            R"(job.json: /train/transport: expected auto or gloo, found "pigeon")");
 }
 
 TEST(JobFile, RefusesARunThatWouldNeverEnd) {

@@ -187,23 +187,34 @@ std::vector<ParamId> stage_params(const Graph& graph, const std::vector<OpId>& o
   return params;
 }
 
-StageMemory stage_static_memory(const Graph& graph, const std::vector<OpId>& ops,
-                                OptimizerKind optimizer) {
-  StageMemory memory;
-  for (const ParamId id : stage_params(graph, ops)) {
-    const std::int64_t bytes = param_bytes(graph.param(id));
-    memory.weights_bytes += bytes;
-    if (graph.param(id).trainable) memory.gradients_bytes += bytes;
-  }
+ParamMemory param_memory(const Parameter& param, OptimizerKind optimizer) {
+  ParamMemory memory;
+  memory.weight_bytes = param_bytes(param);
+  if (!param.trainable) return memory;
+  memory.gradient_bytes = memory.weight_bytes;
   switch (optimizer) {
     case OptimizerKind::kSgd:
       break;
     case OptimizerKind::kSgdMomentum:
-      memory.optimizer_bytes = memory.gradients_bytes;
+      memory.optimizer_bytes = memory.weight_bytes;
       break;
     case OptimizerKind::kAdam:
-      memory.optimizer_bytes = 2 * memory.gradients_bytes;
+      memory.optimizer_bytes = 2 * memory.weight_bytes;
+      memory.step_bytes = 2 * memory.weight_bytes;
       break;
+  }
+  return memory;
+}
+
+StageMemory stage_static_memory(const Graph& graph, const std::vector<OpId>& ops,
+                                OptimizerKind optimizer) {
+  StageMemory memory;
+  for (const ParamId id : stage_params(graph, ops)) {
+    const ParamMemory one = param_memory(graph.param(id), optimizer);
+    memory.weights_bytes += one.weight_bytes;
+    memory.gradients_bytes += one.gradient_bytes;
+    memory.optimizer_bytes += one.optimizer_bytes;
+    memory.step_bytes = std::max(memory.step_bytes, one.step_bytes);
   }
   return memory;
 }

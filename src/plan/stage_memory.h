@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -17,17 +18,28 @@ struct StageMemory {
   std::int64_t optimizer_bytes = 0;
   std::int64_t saved_bytes = 0;    // activations in flight, on the fullest replica
   std::int64_t buffers_bytes = 0;  // messages on the way in or out, beyond what is saved
-  std::int64_t workspace_bytes = 0;
+  std::int64_t workspace_bytes = 0;  // of the largest operator, while a task runs
+  std::int64_t step_bytes = 0;       // temporaries of the optimiser's step, when nothing is saved
+  std::int64_t static_bytes() const { return weights_bytes + gradients_bytes + optimizer_bytes; }
   std::int64_t total() const {
-    return weights_bytes + gradients_bytes + optimizer_bytes + saved_bytes + buffers_bytes +
-           workspace_bytes;
+    return static_bytes() + buffers_bytes + std::max(saved_bytes + workspace_bytes, step_bytes);
   }
 };
+
+// What training a parameter needs beside its value. The step's temporaries are the
+// library's: Adam makes two tensors of the parameter's size, one parameter after the other.
+struct ParamMemory {
+  std::int64_t weight_bytes = 0;
+  std::int64_t gradient_bytes = 0;
+  std::int64_t optimizer_bytes = 0;
+  std::int64_t step_bytes = 0;
+};
+ParamMemory param_memory(const Parameter& param, OptimizerKind optimizer);
 
 // Parameters of the stage's operators, each once, ascending.
 std::vector<ParamId> stage_params(const Graph& graph, const std::vector<OpId>& ops);
 
-// Weights, gradients and optimiser state of the stage's parameters.
+// Weights, gradients, optimiser state and step of the stage's parameters.
 StageMemory stage_static_memory(const Graph& graph, const std::vector<OpId>& ops,
                                 OptimizerKind optimizer);
 

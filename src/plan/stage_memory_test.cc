@@ -55,9 +55,27 @@ TEST(StageParams, ATiedParameterCountsOnce) {
 TEST(StageStaticMemory, CountsBytesAParameterByOptimizer) {
   const std::vector<OpId> ops = ops_named(graph(), {"a"});
   const std::int64_t params = 6 * 4 + 4;  // weight and bias, float32
-  EXPECT_EQ(stage_static_memory(graph(), ops, OptimizerKind::kSgd).total(), 8 * params);
-  EXPECT_EQ(stage_static_memory(graph(), ops, OptimizerKind::kSgdMomentum).total(), 12 * params);
-  EXPECT_EQ(stage_static_memory(graph(), ops, OptimizerKind::kAdam).total(), 16 * params);
+  EXPECT_EQ(stage_static_memory(graph(), ops, OptimizerKind::kSgd).static_bytes(), 8 * params);
+  EXPECT_EQ(stage_static_memory(graph(), ops, OptimizerKind::kSgdMomentum).static_bytes(),
+            12 * params);
+  EXPECT_EQ(stage_static_memory(graph(), ops, OptimizerKind::kAdam).static_bytes(), 16 * params);
+}
+
+TEST(StageStaticMemory, AdamsStepNeedsTheLargestParameterTwice) {
+  const std::vector<OpId> ops = ops_named(graph(), {"a"});
+  EXPECT_EQ(stage_static_memory(graph(), ops, OptimizerKind::kSgdMomentum).step_bytes, 0);
+  EXPECT_EQ(stage_static_memory(graph(), ops, OptimizerKind::kAdam).step_bytes, 2 * 4 * 6 * 4);
+}
+
+TEST(StageMemory, TheStepNeedsItsTemporariesWhenNothingIsSaved) {
+  StageMemory memory{.weights_bytes = 1, .gradients_bytes = 2, .optimizer_bytes = 4};
+  memory.saved_bytes = 10;
+  memory.workspace_bytes = 5;
+  memory.buffers_bytes = 100;
+  memory.step_bytes = 14;
+  EXPECT_EQ(memory.total(), 7 + 100 + 15);
+  memory.step_bytes = 16;
+  EXPECT_EQ(memory.total(), 7 + 100 + 16);
 }
 
 TEST(StageStaticMemory, AParameterThatIsNotTrainedHasNoGradient) {

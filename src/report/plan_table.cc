@@ -101,6 +101,7 @@ std::string memory_table(const Plan& plan, const Graph& graph, const Cluster& cl
                    {"in flight"},
                    {"buffers"},
                    {"workspace"},
+                   {"step"},
                    {"at most"},
                    {"device has"}});
   const auto bytes = [](std::int64_t n) {
@@ -112,7 +113,7 @@ std::string memory_table(const Plan& plan, const Graph& graph, const Cluster& cl
     table.add_row({fmt::format("{}", s), bytes(memory.weights_bytes), bytes(memory.gradients_bytes),
                    bytes(memory.optimizer_bytes), bytes(memory.saved_bytes),
                    bytes(memory.buffers_bytes), bytes(memory.workspace_bytes),
-                   bytes(memory.total()), bytes(device.memory_bytes)});
+                   bytes(memory.step_bytes), bytes(memory.total()), bytes(device.memory_bytes)});
   }
   return table.text();
 }

@@ -91,4 +91,10 @@ void reset_peak_tensor_bytes() {
   counter.peak = counter.live.load();
 }
 
+CountedBytes::CountedBytes(std::int64_t bytes) : counter_(&thread_counter()), bytes_(bytes) {
+  static_cast<Counter*>(counter_)->add(bytes_);
+}
+
+CountedBytes::~CountedBytes() { static_cast<Counter*>(counter_)->subtract(bytes_); }
+
 }  // namespace graphpipe

@@ -18,4 +18,18 @@ std::int64_t live_tensor_bytes();
 std::int64_t peak_tensor_bytes();
 void reset_peak_tensor_bytes();
 
+// Counts memory that tensors lie in though the library's allocator did not make it, as
+// this thread's while the object lives.
+class CountedBytes {
+ public:
+  explicit CountedBytes(std::int64_t bytes);
+  ~CountedBytes();
+  CountedBytes(const CountedBytes&) = delete;
+  CountedBytes& operator=(const CountedBytes&) = delete;
+
+ private:
+  void* counter_;
+  std::int64_t bytes_;
+};
+
 }  // namespace graphpipe

@@ -1,7 +1,6 @@
 #include "runtime/mailbox.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 
@@ -16,8 +15,8 @@ namespace {
 
 constexpr int kTagBits = 31;  // tags are not negative
 
-std::byte* bytes_of(const at::Tensor& buffer) {
-  return reinterpret_cast<std::byte*>(buffer.data_ptr<std::uint8_t>());
+std::byte* bytes_of(const at::Tensor& message) {
+  return reinterpret_cast<std::byte*>(message.data_ptr<std::uint8_t>());
 }
 
 std::size_t layout_index(EdgeId edge, Direction direction) {
@@ -90,29 +89,30 @@ std::span<const std::int64_t> Mailbox::ids(SampleRange samples) const {
 }
 
 void Mailbox::post_receive(const Action& action) {
-  std::int64_t& count = received_count_[{action.edge, action.direction, action.peer}];
-  Pending pending{at::empty({action.bytes}, at::kByte), nullptr, count++};
-  pending.message =
-      transport_.post_receive(pending.buffer, action.peer.value, tag(action, pending.sequence));
-  const bool is_new = receives_.emplace(key(action), std::move(pending)).second;
+  const std::int64_t sequence =
+      received_count_[{action.edge, action.direction, action.peer}]++;
+  Receive receive{
+      transport_.post_receive(action.bytes, action.peer.value, tag(action, sequence)), {}, sequence};
+  const bool is_new = receives_.emplace(key(action), std::move(receive)).second;
   GP_CHECK(is_new, "{} is posted twice", message_text(action, plan_));
 }
 
 void Mailbox::wait_receive(const Action& action) {
   const auto at = receives_.find(key(action));
-  GP_CHECK(at != receives_.end() && at->second.message, "{} was not posted",
+  GP_CHECK(at != receives_.end() && at->second.pending, "{} was not posted",
            message_text(action, plan_));
-  Pending& pending = at->second;
-  pending.message->wait();
-  pending.message.reset();
+  Receive& receive = at->second;
+  receive.message = receive.pending->wait();
+  receive.pending.reset();
 
+  const std::byte* message = bytes_of(receive.message);
   MessageHeader got;
-  std::memcpy(&got, bytes_of(pending.buffer), sizeof got);
-  auto fault = header_fault(header(action, pending.sequence), got);
+  std::memcpy(&got, message, sizeof got);
+  auto fault = header_fault(header(action, receive.sequence), got);
   if (!fault) {
     const std::int64_t offset =
         layout(action.edge, action.direction).ids_offset(action.samples.size());
-    fault = ids_fault(ids(action.samples), bytes_of(pending.buffer) + offset, action.samples.lo);
+    fault = ids_fault(ids(action.samples), message + offset, action.samples.lo);
   }
   if (fault) throw RunError(fmt::format("{}: {}", message_text(action, plan_), *fault));
 }
@@ -123,14 +123,22 @@ void Mailbox::start_send(const Action& action, const std::vector<TensorPart>& pa
   GP_CHECK(layout.bytes(n) == action.bytes && parts.size() == layout.tensors().size(),
            "{}: {} bytes in {} tensors, the program says {} bytes", message_text(action, plan_),
            layout.bytes(n), parts.size(), action.bytes);
-  std::int64_t& count = sent_count_[{action.edge, action.direction, action.peer}];
-  Pending pending{at::empty({action.bytes}, at::kByte), nullptr, count++};
-  std::byte* out = bytes_of(pending.buffer);
+  const std::int64_t sequence = sent_count_[{action.edge, action.direction, action.peer}]++;
+  auto pending = transport_.start_send(
+      action.bytes, action.peer.value, tag(action, sequence),
+      [&](std::byte* message) { pack(action, sequence, parts, message); });
+  const bool is_new = sends_.emplace(key(action), std::move(pending)).second;
+  GP_CHECK(is_new, "{} is sent twice", message_text(action, plan_));
+}
 
-  const MessageHeader head = header(action, pending.sequence);
-  std::memcpy(out, &head, sizeof head);
+void Mailbox::pack(const Action& action, std::int64_t sequence,
+                   const std::vector<TensorPart>& parts, std::byte* message) const {
+  const MessageLayout& layout = this->layout(action.edge, action.direction);
+  const std::int64_t n = action.samples.size();
+  const MessageHeader head = header(action, sequence);
+  std::memcpy(message, &head, sizeof head);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    std::byte* to = out + layout.tensor_offset(i, n);
+    std::byte* to = message + layout.tensor_offset(i, n);
     const auto bytes = static_cast<std::size_t>(layout.tensor_bytes(i, n));
     const TensorPart& part = parts[i];
     if (!part.values.defined()) {
@@ -145,29 +153,24 @@ void Mailbox::start_send(const Action& action, const std::vector<TensorPart>& pa
     std::memcpy(to, from + layout.tensor_bytes(i, skipped), bytes);
   }
   const std::span<const std::int64_t> sample_ids = ids(action.samples);
-  std::memcpy(out + layout.ids_offset(n), sample_ids.data(), sample_ids.size_bytes());
-
-  pending.message =
-      transport_.start_send(pending.buffer, action.peer.value, tag(action, pending.sequence));
-  const bool is_new = sends_.emplace(key(action), std::move(pending)).second;
-  GP_CHECK(is_new, "{} is sent twice", message_text(action, plan_));
+  std::memcpy(message + layout.ids_offset(n), sample_ids.data(), sample_ids.size_bytes());
 }
 
 void Mailbox::wait_send(const Action& action) {
   const auto at = sends_.find(key(action));
   GP_CHECK(at != sends_.end(), "{} is not on its way", message_text(action, plan_));
-  at->second.message->wait();
+  at->second->wait();
   sends_.erase(at);
 }
 
 void Mailbox::free(const Action& action) {
   const auto at = receives_.find(key(action));
-  GP_CHECK(at != receives_.end() && !at->second.message, "{} is not there to be freed",
+  GP_CHECK(at != receives_.end() && !at->second.pending, "{} is not there to be freed",
            message_text(action, plan_));
   receives_.erase(at);
 }
 
-at::Tensor Mailbox::view(const at::Tensor& buffer, const MessageLayout& layout, TensorId tensor,
+at::Tensor Mailbox::view(const at::Tensor& message, const MessageLayout& layout, TensorId tensor,
                          std::int64_t samples) const {
   std::size_t i = 0;
   while (layout.tensors()[i] != tensor) ++i;
@@ -175,7 +178,7 @@ at::Tensor Mailbox::view(const at::Tensor& buffer, const MessageLayout& layout, 
   std::vector<std::int64_t> sizes = {samples};
   sizes.insert(sizes.end(), type.shape.begin(), type.shape.end());
   return at::from_blob(
-      bytes_of(buffer) + layout.tensor_offset(i, samples), sizes, [buffer](void*) {},
+      bytes_of(message) + layout.tensor_offset(i, samples), sizes, [message](void*) {},
       at::TensorOptions(scalar_type(type.dtype)));
 }
 
@@ -186,13 +189,13 @@ at::Tensor Mailbox::received(EdgeId edge, Direction direction, TensorId tensor,
   std::int64_t next = samples.lo;
   for (auto at = receives_.lower_bound({edge, direction, {samples.lo, samples.lo}});
        next < samples.hi; ++at) {
-    GP_CHECK(at != receives_.end() && !at->second.message,
+    GP_CHECK(at != receives_.end() && !at->second.pending,
              "samples [{},{}) of tensor {} have not arrived", next, samples.hi, tensor.value);
     const auto& [part_edge, part_direction, part] = at->first;
     GP_CHECK(part_edge == edge && part_direction == direction && part.lo == next &&
                  part.hi <= samples.hi,
              "samples [{},{}) of tensor {} have not arrived", next, samples.hi, tensor.value);
-    parts.push_back(view(at->second.buffer, layout, tensor, part.size()));
+    parts.push_back(view(at->second.message, layout, tensor, part.size()));
     next = part.hi;
   }
   return parts.size() == 1 ? parts[0] : at::cat(parts, 0);

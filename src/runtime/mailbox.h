@@ -19,7 +19,7 @@
 #include "graph/graph.h"
 #include "plan/plan.h"
 #include "runtime/message.h"
-#include "runtime/transport.h"
+#include "runtime/transport/transport.h"
 #include "schedule/schedule.h"
 
 namespace graphpipe {
@@ -65,17 +65,19 @@ class Mailbox {
 
  private:
   using Key = std::tuple<EdgeId, Direction, SampleRange>;
-  struct Pending {
-    at::Tensor buffer;
-    std::unique_ptr<PendingMessage> message;  // null: arrived
+  struct Receive {
+    std::unique_ptr<PendingReceive> pending;  // null: arrived
+    at::Tensor message;                       // undefined: not yet
     std::int64_t sequence = 0;
   };
 
   static Key key(const Action& action);
   MessageHeader header(const Action& action, std::int64_t sequence) const;
+  void pack(const Action& action, std::int64_t sequence, const std::vector<TensorPart>& parts,
+            std::byte* message) const;
   int tag(const Action& action, std::int64_t sequence) const;
   std::span<const std::int64_t> ids(SampleRange samples) const;
-  at::Tensor view(const at::Tensor& buffer, const MessageLayout& layout, TensorId tensor,
+  at::Tensor view(const at::Tensor& message, const MessageLayout& layout, TensorId tensor,
                   std::int64_t samples) const;
 
   const Plan& plan_;
@@ -85,8 +87,8 @@ class Mailbox {
   std::vector<MessageLayout> layouts_;  // [2 edge + direction]
   int sequence_bits_ = 0;               // of a tag
   MailboxRun run_;
-  std::map<Key, Pending> receives_;
-  std::map<Key, Pending> sends_;
+  std::map<Key, Receive> receives_;
+  std::map<Key, std::unique_ptr<PendingSend>> sends_;
   std::map<std::tuple<EdgeId, Direction, RankId>, std::int64_t> received_count_;
   std::map<std::tuple<EdgeId, Direction, RankId>, std::int64_t> sent_count_;
 };

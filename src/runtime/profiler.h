@@ -17,7 +17,7 @@
 
 #include "cost/profile.h"
 #include "graph/graph.h"
-#include "runtime/transport.h"
+#include "runtime/transport/transport.h"
 
 namespace graphpipe {
 

@@ -14,7 +14,7 @@
 #include "data/dataset.h"
 #include "job/job.h"
 #include "plan/plan.h"
-#include "runtime/transport.h"
+#include "runtime/transport/transport.h"
 #include "schedule/schedule.h"
 #include "schedule/trace.h"
 

@@ -316,17 +316,17 @@ class SpoiledTransport : public Transport {
       : inner_(std::move(inner)), spoil_(std::move(spoil)) {}
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
-  std::unique_ptr<PendingMessage> post_receive(at::Tensor buffer, int peer, int tag) override {
-    return inner_->post_receive(std::move(buffer), peer, tag);
+  std::unique_ptr<PendingReceive> post_receive(std::int64_t bytes, int peer, int tag) override {
+    return inner_->post_receive(bytes, peer, tag);
   }
-  std::unique_ptr<PendingMessage> start_send(at::Tensor buffer, int peer, int tag) override {
-    if (rank() == 0) {
-      spoil_(static_cast<std::byte*>(buffer.data_ptr()), static_cast<std::size_t>(buffer.numel()));
-    }
-    return inner_->start_send(std::move(buffer), peer, tag);
+  std::unique_ptr<PendingSend> start_send(std::int64_t bytes, int peer, int tag,
+                                          const Pack& pack) override {
+    return inner_->start_send(bytes, peer, tag, [&](std::byte* message) {
+      pack(message);
+      if (rank() == 0) spoil_(message, static_cast<std::size_t>(bytes));
+    });
   }
   void all_reduce_sum(at::Tensor values) override { inner_->all_reduce_sum(std::move(values)); }
-  void barrier() override { inner_->barrier(); }
 
  private:
   std::unique_ptr<Transport> inner_;

@@ -8,7 +8,7 @@
 
 #include "runtime/iteration_totals.h"
 #include "runtime/rank_trainer.h"
-#include "runtime/transport.h"
+#include "runtime/transport/transport.h"
 #include "schedule/trace.h"
 
 namespace graphpipe {

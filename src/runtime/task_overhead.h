@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/transport.h"
+#include "runtime/transport/transport.h"
 
 namespace graphpipe {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/transport.h"
+#include "runtime/transport/transport.h"
 
 namespace graphpipe {
 

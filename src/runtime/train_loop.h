@@ -12,7 +12,7 @@
 #include "job/launcher.h"
 #include "plan/plan.h"
 #include "runtime/rank_trainer.h"
-#include "runtime/transport.h"
+#include "runtime/transport/transport.h"
 
 namespace graphpipe {
 

@@ -34,7 +34,8 @@ namespace graphpipe {
 //   received   a message, from its post to its free; a forward message only until the
 //              forward that reads it has run: its tensors are then among what is saved
 //   sent       a message, from start_send to wait_send: it is a packed copy
-//   workspace  of the largest operator, while a task runs
+//   workspace  of the largest operator, while a task runs; the temporaries of the optimiser,
+//              while a step runs
 struct Fault {
   std::string rule;   // "V3"
   std::string where;  // "rank 1, action 17: recv 0>2 F [4,8)"

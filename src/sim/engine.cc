@@ -93,7 +93,10 @@ void Engine::run_rank(int rank) {
       state.status = Status::kBlocked;
       return;
     }
-    if (step.kind != StepKind::kCompute) change_memory(rank, step.held_bytes);
+    if (step.kind != StepKind::kCompute) {
+      change_memory(rank, step.held_bytes + step.task_bytes);
+      change_memory(rank, -step.task_bytes);
+    }
     switch (step.kind) {
       case StepKind::kCompute:
         state.status = Status::kBlocked;  // until it has a core

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "plan/stage_memory.h"
-#include "sim/task_costs.h"
+#include "schedule/memory_rule.h"
+#include "sim/task_seconds.h"
 
 namespace graphpipe {
 
@@ -70,7 +70,7 @@ class Compiler {
         graph_(graph),
         cluster_(cluster),
         costs_(costs),
-        task_costs_(schedule, plan, graph, cluster, costs) {}
+        task_seconds_(schedule, plan, graph, cluster, costs) {}
 
   Programs compile() {
     find_channels();
@@ -112,7 +112,7 @@ class Compiler {
   double latency_s(const Link& link) const { return costs_.transfer_s(0, link); }
 
   double seconds_of(RankId rank, const Action& action) {
-    if (step_kind(action.kind) == StepKind::kCompute) return task_costs_.of(rank, action).seconds;
+    if (step_kind(action.kind) == StepKind::kCompute) return task_seconds_.of(rank, action);
     if (action.kind != ActionKind::kStartSend) return 0;
     const Link& link = link_of(channel_key(action, rank));
     return std::max(0.0, costs_.transfer_s(action.bytes, link) - latency_s(link));
@@ -184,27 +184,20 @@ class Compiler {
   void add_rank(RankId rank) {
     const RankProgram& program = schedule_.ranks[rank.index()];
     Program compiled;
-    compiled.static_bytes = static_bytes(rank);
+    MemoryRule memory(schedule_, plan_, graph_, cluster_, costs_, rank);
+    compiled.static_bytes = memory.static_bytes();
     const std::vector<Action>* sections[] = {&program.prologue, &program.period, &program.epilogue};
     for (int i = 0; i < 3; ++i) {
       compiled.sections[i].reserve(sections[i]->size());
       for (const Action& action : *sections[i]) {
         Step step = step_of(rank, action);
-        set_memory(rank, action, step);
+        const MemoryEffect effect = memory.of(action);
+        step.held_bytes = effect.held_bytes;
+        step.task_bytes = effect.task_bytes;
         compiled.sections[i].push_back(step);
       }
     }
     out_.ranks.push_back(std::move(compiled));
-  }
-
-  std::int64_t static_bytes(RankId rank) const {
-    std::int64_t bytes = 0;
-    for (const Stage& stage : plan_.stages) {
-      if (std::ranges::find(stage.devices, device(rank)) == stage.devices.end()) continue;
-      const StageMemory part = stage_static_memory(graph_, stage.ops, plan_.optimizer);
-      bytes += schedule_.training ? part.total() : part.weights_bytes;
-    }
-    return bytes;
   }
 
   Step step_of(RankId rank, const Action& action) {
@@ -216,46 +209,6 @@ class Compiler {
       step.target = holder_of(action.bucket, rank);
     }
     return step;
-  }
-
-  // What schedule/verify.h says that memory counts. A task's forward messages stand right
-  // before it.
-  void set_memory(RankId rank, const Action& action, Step& step) {
-    switch (action.kind) {
-      case ActionKind::kForward:
-        step.held_bytes = task_costs_.of(rank, action).saved_bytes - waited_bytes_;
-        step.task_bytes = task_costs_.of(rank, action).workspace_bytes + waited_bytes_;
-        waited_bytes_ = 0;
-        break;
-      case ActionKind::kBackward:
-      case ActionKind::kBackwardInput:
-      case ActionKind::kBackwardWeight:
-      case ActionKind::kRecompute:
-        step.task_bytes = task_costs_.of(rank, action).workspace_bytes;
-        break;
-      case ActionKind::kWaitReceive:
-        if (action.direction == Direction::kForward) waited_bytes_ += action.bytes;
-        break;
-      case ActionKind::kPostReceive:
-      case ActionKind::kStartSend:
-        step.held_bytes = action.bytes;
-        break;
-      case ActionKind::kWaitSend:
-        step.held_bytes = -action.bytes;
-        break;
-      case ActionKind::kFree:
-        if (!action.edge.valid()) step.held_bytes = -task_costs_.of(rank, action).saved_bytes;
-        if (action.edge.valid() && action.direction == Direction::kBackward) {
-          step.held_bytes = -action.bytes;
-        }
-        break;
-      case ActionKind::kStartReduce:
-      case ActionKind::kWaitReduce:
-      case ActionKind::kStep:
-      case ActionKind::kMakeVersion:
-      case ActionKind::kDropVersion:
-        break;
-    }
   }
 
   // Ranks of a node that are more than its cores share them.
@@ -282,8 +235,7 @@ class Compiler {
   Programs out_;
   std::map<ChannelKey, int> channel_index_;
   std::map<std::tuple<int, int, bool>, int> port_index_;
-  TaskCosts task_costs_;
-  std::int64_t waited_bytes_ = 0;  // of messages for the forward to come
+  TaskSeconds task_seconds_;
 };
 
 }  // namespace

@@ -44,7 +44,7 @@ struct Step {
   int target = -1;              // a message's channel; a reduction's holder
   Ticks duration = 0;           // of a compute; of a send, how long it holds its ports
   std::int64_t held_bytes = 0;  // what the rank holds more (or less) from here on
-  std::int64_t task_bytes = 0;  // while it computes, beyond that
+  std::int64_t task_bytes = 0;  // while it runs, beyond that
 };
 
 struct Program {

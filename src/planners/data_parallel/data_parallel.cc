@@ -59,12 +59,10 @@ PlanResult plan_data_parallel(const Problem& problem, const Budget& /*budget*/) 
       const double floor_s = iteration_floor_s(table, plan);
       found.emplace_back(floor_s, std::move(plan));
     } else if (result.reason.empty()) {  // the smallest micro-batch needs the least
-      const std::int64_t kept =
-          memory.weights_bytes + memory.gradients_bytes + memory.optimizer_bytes;
       result.reason = fmt::format(
           "a replica at micro-batch {} needs {} ({} of it weights, gradients and optimiser "
           "state), {} more than a device has; a planner that splits the model would do",
-          b, bytes_text(static_cast<double>(memory.total())), bytes_text(static_cast<double>(kept)),
+          b, bytes_text(static_cast<double>(memory.total())), bytes_text(static_cast<double>(memory.static_bytes())),
           bytes_text(static_cast<double>(memory.total() - limit)));
     }
   }

@@ -16,21 +16,6 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 // Longer lines are cut more coarsely: the tables over their runs grow with the square.
 constexpr int kMostItems = 1024;
 
-std::int64_t static_bytes(const Parameter& param, OptimizerKind optimizer) {
-  const std::int64_t bytes = param_bytes(param);
-  if (!param.trainable) return bytes;
-  switch (optimizer) {
-    case OptimizerKind::kSgd:
-      return 2 * bytes;
-    case OptimizerKind::kSgdMomentum:
-      return 3 * bytes;
-    case OptimizerKind::kAdam:
-      return 4 * bytes;
-  }
-  GP_CHECK(false, "unknown optimizer {}", static_cast<int>(optimizer));
-  return 0;
-}
-
 class PieceBuilder {
  public:
   PieceBuilder(CostTable& table, const SpTree& tree, bool through_residuals)
@@ -39,7 +24,7 @@ class PieceBuilder {
         tree_(tree),
         through_residuals_(through_residuals) {
     for (const Parameter& param : graph_.params) {
-      pieces_.param_static_bytes.push_back(static_bytes(param, table.problem().options.optimizer));
+      pieces_.params.push_back(param_memory(param, table.problem().options.optimizer));
     }
   }
 
@@ -304,7 +289,8 @@ class LineClasses {
         const int local =
             first_use.try_emplace(param, static_cast<int>(first_use.size())).first->second;
         add(shared ? -1 - param : local);
-        add(pieces_.param_static_bytes[at(param)]);
+        add(pieces_.params[at(param)].weight_bytes);
+        add(pieces_.params[at(param)].gradient_bytes);
       }
     }
     return hash_;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "graph/series_parallel.h"
+#include "plan/stage_memory.h"
 #include "planners/cost_table.h"
 
 namespace graphpipe {
@@ -78,7 +79,7 @@ struct PositionInfo {
 struct Pieces {
   std::vector<PositionInfo> positions;
   std::vector<TensorSize> tensors;
-  std::vector<std::int64_t> param_static_bytes;  // weight, gradient, optimiser state
+  std::vector<ParamMemory> params;
   std::vector<Line> lines;  // 0 is the root; a branch's line comes after the line it is in
   std::vector<ParallelPiece> parallels;
   std::vector<int> class_line;  // [line class]: its first line, which stands for all

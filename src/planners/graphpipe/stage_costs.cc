@@ -136,7 +136,7 @@ std::int64_t StageCosts::memory_without_messages(const StageSums& sums, std::spa
     saved += width.column->saved_bytes[at(span.end)] - width.column->saved_bytes[at(span.begin)];
     workspace = std::max(workspace, width.column->workspace_bytes(span));
   }
-  return sums.static_bytes + workspace + std::min(level, m_) * saved;
+  return sums.static_bytes + std::max(workspace + std::min(level, m_) * saved, sums.step_bytes);
 }
 
 std::int64_t StageCosts::memory_bytes(const StageSums& sums, std::span<const Span> spans, int i,

@@ -1,5 +1,7 @@
 #include "planners/graphpipe/stage_sums.h"
 
+#include <algorithm>
+
 namespace graphpipe {
 namespace {
 
@@ -13,7 +15,7 @@ StageAccumulator::StageAccumulator(const Pieces& pieces)
       readers_(pieces.tensors.size(), 0),
       readers_between_(pieces.tensors.size(), 0),
       inward_between_(pieces.tensors.size(), 0),
-      holders_(pieces.param_static_bytes.size(), 0) {}
+      holders_(pieces.params.size(), 0) {}
 
 void StageAccumulator::add(Span span) {
   for (int p = span.begin; p < span.end; ++p) add(p);
@@ -24,7 +26,10 @@ void StageAccumulator::add(int position) {
   for (const TensorUse& use : info.inputs) read(use);
   for (const int tensor : info.outputs) make(tensor);
   for (const int param : info.params) {
-    if (holders_[at(param)]++ == 0) sums_.static_bytes += pieces_.param_static_bytes[at(param)];
+    if (holders_[at(param)]++ > 0) continue;
+    const ParamMemory& memory = pieces_.params[at(param)];
+    sums_.static_bytes += memory.weight_bytes + memory.gradient_bytes + memory.optimizer_bytes;
+    sums_.step_bytes = std::max(sums_.step_bytes, memory.step_bytes);
   }
   is_member_[at(position)] = 1;
   members_.push_back(position);

@@ -28,6 +28,7 @@ struct StageSums {
   LinearBytes out;
   LinearBytes saved;  // tensors kept from forward to backward
   std::int64_t static_bytes = 0;
+  std::int64_t step_bytes = 0;  // temporaries of the optimiser's step
   // Bounds of what messages hold. A tensor counts once for each message that may carry
   // it: inwards once, outwards once for each reader; and once for each direction.
   LinearBytes messages;

@@ -1,4 +1,4 @@
-#include "sim/task_costs.h"
+#include "sim/task_seconds.h"
 
 namespace graphpipe {
 
@@ -17,7 +17,7 @@ Phase phase_of(ActionKind kind) {
 
 }  // namespace
 
-TaskCosts::TaskCosts(const Schedule& schedule, const Plan& plan, const Graph& graph,
+TaskSeconds::TaskSeconds(const Schedule& schedule, const Plan& plan, const Graph& graph,
                      const Cluster& cluster, const CostModel& costs)
     : schedule_(schedule),
       plan_(plan),
@@ -26,44 +26,35 @@ TaskCosts::TaskCosts(const Schedule& schedule, const Plan& plan, const Graph& gr
       costs_(costs),
       known_(plan.stages.size()) {}
 
-const TaskCost& TaskCosts::of(RankId rank, const Action& action) {
+double TaskSeconds::of(RankId rank, const Action& action) {
   const int type = cluster_.device_type[schedule_.ranks[rank.index()].device.index()];
   std::vector<Known>& known = known_[action.stage.index()];
   for (const Known& one : known) {
     if (one.kind == action.kind && one.samples == action.samples.size() &&
         one.device_type == type) {
-      return one.cost;
+      return one.seconds;
     }
   }
   known.push_back({action.kind, action.samples.size(), type,
                    ask(action, cluster_.types[static_cast<std::size_t>(type)])});
-  return known.back().cost;
+  return known.back().seconds;
 }
 
-TaskCost TaskCosts::ask(const Action& action, const DeviceType& device) const {
-  TaskCost cost;
+double TaskSeconds::ask(const Action& action, const DeviceType& device) const {
   const std::int64_t samples = action.samples.size();
-  if (samples <= 0) return cost;
+  if (samples <= 0) return 0;
   const std::vector<OpId>& ops = plan_.stage(action.stage).ops;
-  const StageCost whole = stage_cost(costs_, graph_, ops, samples, device);
-  cost.workspace_bytes = whole.workspace_bytes;
-  switch (action.kind) {
-    case ActionKind::kForward:
-    case ActionKind::kFree:
-      cost.seconds = whole.forward_s;
-      cost.saved_bytes = stage_saved_bytes(costs_, graph_, ops, samples, device);
-      break;
-    case ActionKind::kBackward:
-      cost.seconds = whole.backward_s;
-      break;
-    default:
-      cost.seconds = costs_.task_overhead_s();
-      for (const OpId op : ops) {
-        cost.seconds +=
-            costs_.op_cost(graph_, op, samples, 1, device, phase_of(action.kind)).seconds;
-      }
+  if (action.kind == ActionKind::kForward) {
+    return stage_cost(costs_, graph_, ops, samples, device).forward_s;
   }
-  return cost;
+  if (action.kind == ActionKind::kBackward) {
+    return stage_cost(costs_, graph_, ops, samples, device).backward_s;
+  }
+  double seconds = costs_.task_overhead_s();
+  for (const OpId op : ops) {
+    seconds += costs_.op_cost(graph_, op, samples, 1, device, phase_of(action.kind)).seconds;
+  }
+  return seconds;
 }
 
 }  // namespace graphpipe

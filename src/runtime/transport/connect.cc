@@ -1,0 +1,157 @@
+// How ranks find one another, as processes through rank 0's store and as threads.
+
+#include <ATen/core/ivalue.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <thread>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "runtime/transport/gloo_transport.h"
+#include "runtime/transport/shared_memory_transport.h"
+
+namespace graphpipe {
+namespace {
+
+using Milliseconds = std::chrono::milliseconds;
+using Pieces = std::vector<std::shared_ptr<SharedMemory>>;  // [rank]
+
+Milliseconds milliseconds(double seconds) {
+  return Milliseconds(static_cast<std::int64_t>(seconds * 1e3));
+}
+
+// Debian builds the newer library without libuv, which its stores want by default.
+template <typename Options>
+void avoid_libuv(Options& options) {
+  if constexpr (requires { options.useLibUV; }) options.useLibUV = false;
+}
+
+// The port that rank 0 publishes, once it listens there.
+std::uint16_t published_port(const std::string& path, double timeout_s) {
+  const auto deadline = std::chrono::steady_clock::now() + milliseconds(timeout_s);
+  while (!std::filesystem::exists(path)) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      throw PeerError(fmt::format("rank 0: published no port in {} within {} s", path, timeout_s));
+    }
+    std::this_thread::sleep_for(Milliseconds(5));
+  }
+  return static_cast<std::uint16_t>(parse_integer(read_file(path), path));
+}
+
+c10::intrusive_ptr<c10d::Store> open_store(const std::string& job_folder, int rank,
+                                           double timeout_s) {
+  const std::string path = job_folder + "/port";
+  c10d::TCPStoreOptions options;
+  options.isServer = rank == 0;
+  options.port = rank == 0 ? std::uint16_t{0} : published_port(path, timeout_s);
+  options.waitWorkers = false;
+  options.timeout = milliseconds(timeout_s);
+  avoid_libuv(options);
+  auto store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  if (rank == 0) write_file(path, std::to_string(store->getPort()));
+  return store;
+}
+
+std::string piece_key(int rank) { return fmt::format("shared_memory/{}", rank); }
+
+// Which pairs of ranks see each other's memory, both ways: each says what it sees, and all
+// hear it.
+Pieces attach_peers(Transport& transport, c10d::Store& store) {
+  const int rank = transport.rank();
+  const int size = transport.size();
+  Pieces peers(static_cast<std::size_t>(size));
+  at::Tensor sees = at::zeros({size, size}, at::kLong);
+  auto seen = sees.accessor<std::int64_t, 2>();
+  for (int peer = 0; peer < size; ++peer) {
+    if (peer == rank) continue;
+    const std::vector<std::uint8_t> address = store.get(piece_key(peer));
+    auto& piece = peers[static_cast<std::size_t>(peer)];
+    piece = SharedMemory::attach(std::string(address.begin(), address.end()));
+    seen[rank][peer] = piece ? 1 : 0;
+  }
+  transport.all_reduce_sum(sees);
+  for (int peer = 0; peer < size; ++peer) {
+    if (seen[rank][peer] + seen[peer][rank] < 2) peers[static_cast<std::size_t>(peer)] = nullptr;
+  }
+  return peers;
+}
+
+std::unique_ptr<Transport> with_shared_memory(std::unique_ptr<Transport> gloo, c10d::Store& store,
+                                              double timeout_s) {
+  const std::string key = piece_key(gloo->rank());
+  std::shared_ptr<SharedMemory> own = SharedMemory::create();
+  // Without a piece of its own a rank still answers, with an address that nobody reaches.
+  const std::string address = own ? own->address() : "none";
+  std::unique_ptr<SharedMemoryTransport> transport;
+  Transport* connected = gloo.get();
+  if (own) {
+    transport = std::make_unique<SharedMemoryTransport>(std::move(gloo), own, timeout_s);
+    connected = transport.get();
+  }
+  store.set(key, std::vector<std::uint8_t>(address.begin(), address.end()));
+  Pieces peers = attach_peers(*connected, store);
+  if (!transport) return gloo;
+  transport->set_peers(std::move(peers));
+  return transport;
+}
+
+// Calls `work` for each rank in a thread of its own; throws the first error.
+void for_each_rank(std::size_t ranks, const std::function<void(std::size_t)>& work) {
+  std::vector<std::exception_ptr> errors(ranks);
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        work(rank);
+      } catch (const std::exception&) {
+        errors[rank] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> connect_processes(const std::string& job_folder, int rank, int size,
+                                             double timeout_s, TransportKind kind) {
+  try {
+    const auto store = open_store(job_folder, rank, timeout_s);
+    auto gloo = std::make_unique<GlooTransport>(store, rank, size, timeout_s);
+    if (kind == TransportKind::kGloo || size == 1) return gloo;
+    return with_shared_memory(std::move(gloo), *store, timeout_s);
+  } catch (const RunError&) {
+    throw;
+  } catch (const InputError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw PeerError(fmt::format("rank {} could not connect to all of the {} ranks: {}", rank, size,
+                                short_cause(error)));
+  }
+}
+
+std::vector<std::unique_ptr<Transport>> connect_threads(int size, double timeout_s,
+                                                        TransportKind kind) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  store->setTimeout(milliseconds(timeout_s));
+  std::vector<std::unique_ptr<Transport>> transports(static_cast<std::size_t>(size));
+  for_each_rank(transports.size(), [&](std::size_t rank) {
+    auto gloo = std::make_unique<GlooTransport>(store, static_cast<int>(rank), size, timeout_s);
+    transports[rank] = kind == TransportKind::kGloo
+                           ? std::move(gloo)
+                           : with_shared_memory(std::move(gloo), *store, timeout_s);
+  });
+  return transports;
+}
+
+}  // namespace graphpipe

@@ -1,0 +1,38 @@
+// How long a task takes a rank: each distinct one is asked for once.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cost/cost_model.h"
+#include "schedule/schedule.h"
+
+namespace graphpipe {
+
+class TaskSeconds {
+ public:
+  TaskSeconds(const Schedule& schedule, const Plan& plan, const Graph& graph,
+              const Cluster& cluster, const CostModel& costs);
+
+  // Of a compute. The samples are the rank's own: of a split replica its share.
+  double of(RankId rank, const Action& action);
+
+ private:
+  struct Known {
+    ActionKind kind;
+    std::int64_t samples;
+    int device_type;
+    double seconds;
+  };
+  double ask(const Action& action, const DeviceType& device) const;
+
+  const Schedule& schedule_;
+  const Plan& plan_;
+  const Graph& graph_;
+  const Cluster& cluster_;
+  const CostModel& costs_;
+  std::vector<std::vector<Known>> known_;  // [stage]; few are distinct
+};
+
+}  // namespace graphpipe
