@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Overhead of the executor, time to the first iteration, and memory against the number
-of micro-batches. Prints three Markdown tables; README.md beside this file has the recipe.
+"""Overhead of the executor, time to the first iteration, the transports against each
+other, and memory against the number of micro-batches. Prints three Markdown tables;
+README.md beside this file has the recipe.
 
     bench/runtime/run.py [build/full/bin/graphpipe]
 """
@@ -14,8 +15,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "build/full/bin/graphpipe")
 MODEL = "movielens"
-MINI_BATCH = 512
-RUNS = 3
+MINI_BATCH = 1024  # as in the demo
+RUNS = 5
 
 
 def graphpipe(*words):
@@ -29,16 +30,23 @@ def graphpipe(*words):
 def plan(folder, ranks, micro_batch, mini_batch):
     path = f"{folder}/{ranks}-{micro_batch}-{mini_batch}.plan.json"
     graphpipe("plan", MODEL, "--cluster", f"local:{ranks}", "--mini-batch", mini_batch,
-              "--micro-batch", micro_batch, "--options", "none", "--optimizer", "adam", "-o", path)
+              "--micro-batch", micro_batch, "--options", "none", "--all-devices", "--optimizer", "adam",
+              "--profile", f"{folder}/{ranks}.profile.json", "-o", path)
     return path
 
 
-def train(path, iterations):
+def profile(folder, ranks):
+    """Costs under the load that the ranks will see: without them plans are not the demo's."""
+    graphpipe("profile", MODEL, "--micro-batch", "32,64,128,256", "--ranks", ranks, "-o",
+              f"{folder}/{ranks}.profile.json")
+
+
+def train(path, iterations, transport="auto"):
     """The last line of a run, and the seconds until its first iteration was reported."""
     start = time.monotonic()
     process = subprocess.Popen(
         [PROGRAM, "train", path, "--data", "synthetic", "--iterations", str(iterations),
-         "--lr", "0.001", "--json"],
+         "--lr", "0.001", "--transport", transport, "--json"],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     first_s, last = None, {}
     for line in process.stdout:
@@ -58,14 +66,28 @@ def overhead(folder):
     print("| ranks | micro-batch | CPU time outside operators | per action | first iteration after |")
     print("|---|---|---|---|---|")
     for ranks in (1, 2, 4):
-        for micro_batch in (32, 128):
+        for micro_batch in (64, 256):
             path = plan(folder, ranks, micro_batch, MINI_BATCH)
-            runs = [train(path, 40) for _ in range(RUNS)]
+            runs = [train(path, 60) for _ in range(RUNS)]
             share = median([last["executor_overhead"] for last, _ in runs])
             action = median([last["action_s"] for last, _ in runs])
             first = median([first_s for _, first_s in runs])
             print(f"| {ranks} | {micro_batch} | {100 * share:.1f} % | {1e6 * action:.1f} us | {first:.1f} s |",
                   flush=True)
+
+
+def transports(folder):
+    """The same plan over both, in turn: what messages through memory save."""
+    print("| micro-batch | iteration: sockets, memory | CPU time outside operators | saved |")
+    print("|---|---|---|---|")
+    for micro_batch in (64, 256):
+        path = plan(folder, 4, micro_batch, MINI_BATCH)
+        runs = [(train(path, 60, "gloo")[0], train(path, 60)[0]) for _ in range(RUNS)]
+        seconds = [median([run[i]["measured_iteration_s"] for run in runs]) for i in (0, 1)]
+        shares = [100 * median([run[i]["executor_overhead"] for run in runs]) for i in (0, 1)]
+        print(f"| {micro_batch} | {1e3 * seconds[0]:.1f}, {1e3 * seconds[1]:.1f} ms "
+              f"| {shares[0]:.1f}, {shares[1]:.1f} % | {100 * (1 - seconds[1] / seconds[0]):.0f} % |",
+              flush=True)
 
 
 def memory(folder):
@@ -89,7 +111,11 @@ def memory(folder):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
+        for ranks in (1, 2, 4):
+            profile(folder, ranks)
         overhead(folder)
+        print()
+        transports(folder)
         print()
         memory(folder)
 

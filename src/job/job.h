@@ -42,7 +42,7 @@ struct TrainOptions {
   std::uint64_t seed = 1;
   DType floating = DType::kFloat32;
   std::int64_t log_every = 1;
-  double timeout_s = 60;   // of any wait for a peer
+  double timeout_s = 60;  // of any wait for a peer
   TransportKind transport = TransportKind::kAuto;
   std::string trace_path;  // of the last iteration, measured; "": none
   friend bool operator==(const TrainOptions&, const TrainOptions&) = default;

@@ -40,8 +40,8 @@ TransportKind read_transport(const JsonReader& json) {
 
 TrainOptions read_train(const JsonReader& json) {
   json.only({"data", "iterations", "epochs", "patience", "eval_every", "optimizer", "learning_rate",
-             "momentum", "weight_decay", "seed", "floating", "log_every", "timeout_s",
-             "transport", "trace_path"});
+             "momentum", "weight_decay", "seed", "floating", "log_every", "timeout_s", "transport",
+             "trace_path"});
   TrainOptions options;
   options.data = json["data"].string();
   options.iterations = json["iterations"].integer_at_least(0);

@@ -33,28 +33,42 @@ const Field& field_for(const Tensor& input, const Dataset& dataset) {
   return *field;
 }
 
-// Rows of `from` at ids, one after another. Files are not aligned for T.
-template <typename From, typename To>
-void gather(const Field& field, std::span<const std::int64_t> ids, To* out) {
+// Calls `copy` with each sample's row. Rows lie anywhere in a large file: those that come
+// soon are asked for beforehand, or each would be waited for.
+template <typename Copy>
+void for_each_row(const Field& field, std::span<const std::int64_t> ids, Copy copy) {
+  constexpr std::size_t kAhead = 16;
+  constexpr std::int64_t kCacheLine = 64;
   const std::int64_t bytes = field.bytes_per_sample();
-  const auto count = static_cast<std::size_t>(bytes) / sizeof(From);
-  for (const std::int64_t id : ids) {
-    const std::byte* row = field.data + id * bytes;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (i + kAhead < ids.size()) {
+      const std::byte* soon = field.data + ids[i + kAhead] * bytes;
+      for (std::int64_t at = 0; at < bytes; at += kCacheLine) __builtin_prefetch(soon + at);
+    }
+    copy(field.data + ids[i] * bytes);
+  }
+}
+
+// Files are not aligned for their numbers.
+template <typename From, typename To>
+void convert_rows(const Field& field, std::span<const std::int64_t> ids, To* out) {
+  const auto count = static_cast<std::size_t>(field.bytes_per_sample()) / sizeof(From);
+  for_each_row(field, ids, [&](const std::byte* row) {
     for (std::size_t i = 0; i < count; ++i) {
       From value;
       std::memcpy(&value, row + i * sizeof(From), sizeof value);
       *out++ = static_cast<To>(value);
     }
-  }
+  });
 }
 
 void copy_rows(const Field& field, std::span<const std::int64_t> ids, void* out) {
   const auto bytes = static_cast<std::size_t>(field.bytes_per_sample());
   auto* to = static_cast<std::byte*>(out);
-  for (const std::int64_t id : ids) {
-    std::memcpy(to, field.data + static_cast<std::size_t>(id) * bytes, bytes);
+  for_each_row(field, ids, [&](const std::byte* row) {
+    std::memcpy(to, row, bytes);
     to += bytes;
-  }
+  });
 }
 
 }  // namespace
@@ -76,9 +90,9 @@ at::Tensor BatchReader::read(TensorId input, std::span<const std::int64_t> ids) 
   if (field->dtype == tensor.dtype) {
     copy_rows(*field, ids, batch.data_ptr());
   } else if (field->dtype == DType::kFloat32) {
-    gather<float>(*field, ids, batch.data_ptr<double>());
+    convert_rows<float>(*field, ids, batch.data_ptr<double>());
   } else {
-    gather<double>(*field, ids, batch.data_ptr<float>());
+    convert_rows<double>(*field, ids, batch.data_ptr<float>());
   }
   return batch;
 }

@@ -89,10 +89,10 @@ std::span<const std::int64_t> Mailbox::ids(SampleRange samples) const {
 }
 
 void Mailbox::post_receive(const Action& action) {
-  const std::int64_t sequence =
-      received_count_[{action.edge, action.direction, action.peer}]++;
-  Receive receive{
-      transport_.post_receive(action.bytes, action.peer.value, tag(action, sequence)), {}, sequence};
+  const std::int64_t sequence = received_count_[{action.edge, action.direction, action.peer}]++;
+  Receive receive{transport_.post_receive(action.bytes, action.peer.value, tag(action, sequence)),
+                  {},
+                  sequence};
   const bool is_new = receives_.emplace(key(action), std::move(receive)).second;
   GP_CHECK(is_new, "{} is posted twice", message_text(action, plan_));
 }
@@ -124,9 +124,9 @@ void Mailbox::start_send(const Action& action, const std::vector<TensorPart>& pa
            "{}: {} bytes in {} tensors, the program says {} bytes", message_text(action, plan_),
            layout.bytes(n), parts.size(), action.bytes);
   const std::int64_t sequence = sent_count_[{action.edge, action.direction, action.peer}]++;
-  auto pending = transport_.start_send(
-      action.bytes, action.peer.value, tag(action, sequence),
-      [&](std::byte* message) { pack(action, sequence, parts, message); });
+  auto pending =
+      transport_.start_send(action.bytes, action.peer.value, tag(action, sequence),
+                            [&](std::byte* message) { pack(action, sequence, parts, message); });
   const bool is_new = sends_.emplace(key(action), std::move(pending)).second;
   GP_CHECK(is_new, "{} is sent twice", message_text(action, plan_));
 }

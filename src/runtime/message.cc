@@ -23,6 +23,7 @@ std::optional<std::string> differs(const char* field, const T& expected, const T
 
 std::optional<std::string> hash_differs(const char* field, std::uint64_t expected,
                                         std::uint64_t got) {
+  if (expected == got) return std::nullopt;
   return differs(field, hash_text(expected), hash_text(got));
 }
 

@@ -1,6 +1,5 @@
 #include "runtime/rank_executor.h"
 
-#include <ATen/ops/add.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -248,22 +247,14 @@ void RankExecutor::forward(const Action& action) {
   }
 }
 
-// The gradient of what left the stage: over edges ascending, then by sample. Undefined
-// where no consumer answers.
-at::Tensor RankExecutor::output_gradient(const StageOutput& output, SampleRange samples) const {
-  at::Tensor sum;
-  for (const EdgeId edge : output.gradient_edges) {
-    const at::Tensor part = mailbox_.received(edge, Direction::kBackward, output.tensor, samples);
-    sum = sum.defined() ? at::add(sum, part) : part;
-  }
-  return sum;
-}
-
 void RankExecutor::backward(const Action& action) {
   StageRunner& runner = *stage(action.stage).runner;
-  std::vector<at::Tensor> gradients;
+  std::vector<std::vector<at::Tensor>> gradients;  // [output][edge, ascending]
   for (const StageOutput& output : runner.outputs()) {
-    gradients.push_back(output_gradient(output, action.samples));
+    std::vector<at::Tensor>& parts = gradients.emplace_back();
+    for (const EdgeId edge : output.gradient_edges) {
+      parts.push_back(mailbox_.received(edge, Direction::kBackward, output.tensor, action.samples));
+    }
   }
   const Stopwatch watch(&measured_.compute_s, measured_.compute_cpu_s);
   runner.backward(action.samples, gradients, mini_batch_samples());

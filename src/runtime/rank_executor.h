@@ -75,7 +75,6 @@ class RankExecutor {
   void backward(const Action& action);
   void start_send(const Action& action);
   void step(const Action& action);
-  at::Tensor output_gradient(const StageOutput& output, SampleRange samples) const;
   [[noreturn]] void rethrow(const std::exception& error, const Action& action) const;
 
   const Plan& plan_;

@@ -1,6 +1,7 @@
 #include "runtime/stage_runner.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/full.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -21,6 +22,20 @@ void sort_unique(std::vector<TensorId>& tensors) {
   std::ranges::sort(tensors);
   const auto repeats = std::ranges::unique(tensors);
   tensors.erase(repeats.begin(), repeats.end());
+}
+
+// In a const map or another.
+template <typename Tasks>
+auto& find_task(Tasks& tasks, SampleRange samples) {
+  const auto at = tasks.find(samples);
+  GP_CHECK(at != tasks.end(), "samples [{},{}) have not run forward", samples.lo, samples.hi);
+  return at->second;
+}
+
+at::Tensor sum_in_order(const std::vector<at::Tensor>& parts) {
+  at::Tensor sum = parts.front();
+  for (std::size_t i = 1; i < parts.size(); ++i) sum = at::add(sum, parts[i]);
+  return sum;
 }
 
 }  // namespace
@@ -149,15 +164,16 @@ void StageRunner::forward(SampleRange samples, std::vector<at::Tensor> values,
   for (const std::size_t slot : watched_slots_) task.watched.push_back(table[slot]);
 }
 
-void StageRunner::backward(SampleRange samples, const std::vector<at::Tensor>& gradients,
+void StageRunner::backward(SampleRange samples,
+                           const std::vector<std::vector<at::Tensor>>& gradients,
                            std::int64_t mini_batch_samples) {
-  const Task& task = this->task(samples);
+  Task& task = find_task(tasks_, samples);
   std::vector<at::Tensor> roots;
   std::vector<at::Tensor> seeds;
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    if (!gradients[i].defined()) continue;
+    if (gradients[i].empty()) continue;  // no consumer answers
     roots.push_back(task.outputs[i]);
-    seeds.push_back(gradients[i]);
+    seeds.push_back(sum_in_order(gradients[i]));
   }
   for (const StageLoss& loss : losses_) {
     const at::Tensor& values = task.watched[loss.watched];
@@ -174,16 +190,15 @@ void StageRunner::backward(SampleRange samples, const std::vector<at::Tensor>& g
     seeds.push_back(at::full(values.sizes(), seed, values.options().requires_grad(false)));
   }
   if (!roots.empty()) torch::autograd::backward(roots, seeds);
-}
-
-const StageRunner::Task& StageRunner::task(SampleRange samples) const {
-  const auto at = tasks_.find(samples);
-  GP_CHECK(at != tasks_.end(), "samples [{},{}) have not run forward", samples.lo, samples.hi);
-  return at->second;
+  // What was recorded has been used; only the gradients of the inputs are asked for now.
+  task.outputs.clear();
+  task.watched.clear();
 }
 
 const at::Tensor& StageRunner::output(SampleRange samples, TensorId tensor) const {
-  const Task& task = this->task(samples);
+  const Task& task = find_task(tasks_, samples);
+  GP_CHECK(task.outputs.size() == outputs_.size(), "samples [{},{}) have run backward", samples.lo,
+           samples.hi);
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     if (outputs_[i].tensor == tensor) return task.outputs[i];
   }
@@ -191,11 +206,11 @@ const at::Tensor& StageRunner::output(SampleRange samples, TensorId tensor) cons
 }
 
 const at::Tensor& StageRunner::watched_value(SampleRange samples, std::size_t i) const {
-  return task(samples).watched[i];
+  return find_task(tasks_, samples).watched[i];
 }
 
 at::Tensor StageRunner::input_gradient(SampleRange samples, TensorId tensor) const {
-  const Task& task = this->task(samples);
+  const Task& task = find_task(tasks_, samples);
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     if (inputs_[i].tensor == tensor) return task.inputs[i].grad();
   }

@@ -48,13 +48,15 @@ class StageRunner {
   // the sends need until free().
   void forward(SampleRange samples, std::vector<at::Tensor> values, const OpContext& context);
 
-  // gradients: as outputs(); undefined where none came. Losses of the stage add their seeds:
+  // gradients: as outputs(), of each those that came back, which are added in this order;
+  // none where no consumer answers. Losses of the stage add their seeds:
   // for a mean over samples weight / mini_batch_samples each, for a sum weight. Gradients of
   // parameters are added to their .grad.
-  void backward(SampleRange samples, const std::vector<at::Tensor>& gradients,
+  void backward(SampleRange samples, const std::vector<std::vector<at::Tensor>>& gradients,
                 std::int64_t mini_batch_samples);
 
-  // Of a forward that is not freed. input_gradient is undefined where no gradient reached it.
+  // Of a forward that is not freed; outputs and watched values until its backward.
+  // input_gradient is undefined where no gradient reached it.
   const at::Tensor& output(SampleRange samples, TensorId tensor) const;
   const at::Tensor& watched_value(SampleRange samples, std::size_t i) const;
   at::Tensor input_gradient(SampleRange samples, TensorId tensor) const;
@@ -88,7 +90,6 @@ class StageRunner {
   void find_watched();
   void make_steps(const std::vector<OpId>& ops, const std::vector<bool>& needs,
                   const std::vector<at::Tensor>& params);
-  const Task& task(SampleRange samples) const;
 
   const Graph& graph_;
   std::vector<StageInput> inputs_;

@@ -20,8 +20,8 @@ struct MemoryEffect {
 class MemoryRule {
  public:
   // What the references name must outlive the rule.
-  MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& graph,
-             const Cluster& cluster, const CostModel& costs, RankId rank);
+  MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& graph, const Cluster& cluster,
+             const CostModel& costs, RankId rank);
 
   // Weights, gradients and optimiser state; weights alone where nothing is trained.
   std::int64_t static_bytes() const { return static_bytes_; }
@@ -45,8 +45,8 @@ class MemoryRule {
   const DeviceType& device_;
   std::int64_t static_bytes_ = 0;
   std::map<StageId, std::int64_t> step_bytes_;
-  std::map<std::pair<StageId, std::int64_t>, std::int64_t> arrived_;   // by stage, micro-batch
-  std::map<std::pair<StageId, std::int64_t>, TaskBytes> task_bytes_;   // by stage, samples
+  std::map<std::pair<StageId, std::int64_t>, std::int64_t> arrived_;  // by stage, micro-batch
+  std::map<std::pair<StageId, std::int64_t>, TaskBytes> task_bytes_;  // by stage, samples
 };
 
 }  // namespace graphpipe

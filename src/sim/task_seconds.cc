@@ -18,7 +18,7 @@ Phase phase_of(ActionKind kind) {
 }  // namespace
 
 TaskSeconds::TaskSeconds(const Schedule& schedule, const Plan& plan, const Graph& graph,
-                     const Cluster& cluster, const CostModel& costs)
+                         const Cluster& cluster, const CostModel& costs)
     : schedule_(schedule),
       plan_(plan),
       graph_(graph),

@@ -62,7 +62,8 @@ PlanResult plan_data_parallel(const Problem& problem, const Budget& /*budget*/) 
       result.reason = fmt::format(
           "a replica at micro-batch {} needs {} ({} of it weights, gradients and optimiser "
           "state), {} more than a device has; a planner that splits the model would do",
-          b, bytes_text(static_cast<double>(memory.total())), bytes_text(static_cast<double>(memory.static_bytes())),
+          b, bytes_text(static_cast<double>(memory.total())),
+          bytes_text(static_cast<double>(memory.static_bytes())),
           bytes_text(static_cast<double>(memory.total() - limit)));
     }
   }

@@ -91,22 +91,19 @@ GlooTransport::GlooTransport(c10::intrusive_ptr<c10d::Store> store, int rank, in
   group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, rank, size, options);
 }
 
-std::unique_ptr<PendingReceive> GlooTransport::post_receive(std::int64_t bytes, int peer,
-                                                            int tag) {
-  return std::make_unique<GlooReceive>(
-      start_work(at::empty({bytes}, at::kByte), peer, [&](std::vector<at::Tensor>& tensors) {
-        return group_->recv(tensors, peer, tag);
-      }));
+std::unique_ptr<PendingReceive> GlooTransport::post_receive(std::int64_t bytes, int peer, int tag) {
+  return std::make_unique<GlooReceive>(start_work(
+      at::empty({bytes}, at::kByte), peer,
+      [&](std::vector<at::Tensor>& tensors) { return group_->recv(tensors, peer, tag); }));
 }
 
 std::unique_ptr<PendingSend> GlooTransport::start_send(std::int64_t bytes, int peer, int tag,
                                                        const Pack& pack) {
   at::Tensor buffer = at::empty({bytes}, at::kByte);
   pack(reinterpret_cast<std::byte*>(buffer.data_ptr<std::uint8_t>()));
-  return std::make_unique<GlooSend>(
-      start_work(std::move(buffer), peer, [&](std::vector<at::Tensor>& tensors) {
-        return group_->send(tensors, peer, tag);
-      }));
+  return std::make_unique<GlooSend>(start_work(
+      std::move(buffer), peer,
+      [&](std::vector<at::Tensor>& tensors) { return group_->send(tensors, peer, tag); }));
 }
 
 void GlooTransport::all_reduce_sum(at::Tensor values) {

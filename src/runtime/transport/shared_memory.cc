@@ -26,7 +26,9 @@ std::string process_space() {
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   std::array<char, 64> name = {};
   const ssize_t n = readlink("/proc/self/ns/pid", name.data(), name.size());
-  return boot.empty() || n <= 0 ? "" : boot + "/" + std::string(name.data(), static_cast<std::size_t>(n));
+  return boot.empty() || n <= 0
+             ? ""
+             : boot + "/" + std::string(name.data(), static_cast<std::size_t>(n));
 }
 
 std::size_t memory_of_machine() {
@@ -38,8 +40,7 @@ std::size_t memory_of_machine() {
 
 bool SharedMemory::map(int file, std::size_t capacity) {
   file_ = file;
-  void* data =
-      mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+  void* data = mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
   if (data == MAP_FAILED) return false;
   data_ = static_cast<std::byte*>(data);
   capacity_ = capacity;

@@ -92,9 +92,7 @@ struct alignas(64) RankArea {
   }
 };
 
-RankArea& area_of(const SharedMemory& memory) {
-  return *reinterpret_cast<RankArea*>(memory.at(0));
-}
+RankArea& area_of(const SharedMemory& memory) { return *reinterpret_cast<RankArea*>(memory.at(0)); }
 
 void make_area(const SharedMemory& memory, int size) {
   auto* area = new (memory.at(0)) RankArea;

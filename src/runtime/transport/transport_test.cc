@@ -35,7 +35,9 @@ std::unique_ptr<PendingSend> send(Transport& transport, const at::Tensor& bytes,
   return transport.start_send(bytes.numel(), peer, tag, packed(bytes));
 }
 
-void sleep_s(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+void sleep_s(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
 
 class OfEachKind : public testing::TestWithParam<TransportKind> {
  protected:
@@ -141,7 +143,8 @@ TEST_P(OfEachKind, ManyMessagesInManyOrders) {
       for (int peer = 0; peer < kRanks; ++peer) {
         if (peer == rank) continue;
         const int tag = (i * 7) % kMessages;
-        const auto draw = static_cast<std::uint64_t>(1'000'000 + (i * kRanks + rank) * kRanks + peer);
+        const auto draw =
+            static_cast<std::uint64_t>(1'000'000 + (i * kRanks + rank) * kRanks + peer);
         const auto send_one = [&] {
           sends.push_back(send(transport, bytes(size(rank, peer, i), i % 251), peer, i));
         };
