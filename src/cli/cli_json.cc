@@ -62,6 +62,18 @@ DoneLine done_line(const Json& json) {
   return done;
 }
 
+Json parameter_json(const ZooParameter& p) {
+  Json json = {{"name", p.name}, {"default", p.value}, {"meaning", p.meaning}};
+  if (p.choices.empty()) {
+    json["low"] = p.low;
+    json["high"] = p.high;
+  } else {
+    json["default"] = value_text(p, p.value);
+    json["choices"] = p.choices;
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string models_json(const std::vector<ZooModel>& models) {
@@ -69,11 +81,7 @@ std::string models_json(const std::vector<ZooModel>& models) {
   for (const ZooModel& model : models) {
     Json parameters = Json::array();
     for (const ZooParameter& p : model.parameters) {
-      parameters.push_back({{"name", p.name},
-                            {"default", p.value},
-                            {"low", p.low},
-                            {"high", p.high},
-                            {"meaning", p.meaning}});
+      parameters.push_back(parameter_json(p));
     }
     list.push_back({{"name", model.name}, {"summary", model.summary}, {"parameters", parameters}});
   }

@@ -20,7 +20,8 @@ std::string models_text() {
     text += fmt::format("{:{}}  {}\n", model.name, width, model.summary);
     std::string parameters;
     for (const ZooParameter& p : model.parameters) {
-      parameters += fmt::format("{}{}={}", parameters.empty() ? "" : ",", p.name, p.value);
+      parameters +=
+          fmt::format("{}{}={}", parameters.empty() ? "" : ",", p.name, value_text(p, p.value));
     }
     text += fmt::format("{:{}}  {}\n", "", width, parameters);
   }

@@ -32,10 +32,24 @@ const ZooModel* find_zoo_model(std::string_view name) {
   return found == zoo().end() ? nullptr : &*found;
 }
 
+std::string parameter_place(const std::string& where, const std::string& name) {
+  return fmt::format("{}: {}", where, name);
+}
+
+std::int64_t parse_value(const ZooParameter& parameter, const std::string& value,
+                         const std::string& where) {
+  const std::string place = parameter_place(where, parameter.name);
+  if (parameter.choices.empty()) return parse_integer(value, place);
+  const auto found = std::ranges::find(parameter.choices, value);
+  if (found != parameter.choices.end()) return found - parameter.choices.begin();
+  throw InputError(
+      place, fmt::format("expected {}, found \"{}\"{}", fmt::join(parameter.choices, " or "), value,
+                         did_you_mean(value, parameter.choices)));
+}
+
 // "branches=2,layers=8"
 ZooArguments parse_arguments(const ZooModel& model, std::string_view text) {
   ZooArguments arguments(model.parameters);
-  std::set<std::string> seen;
   for (const std::string& item : split_text(text, ',')) {
     const std::size_t equals = item.find('=');
     if (equals == std::string::npos) {
@@ -43,9 +57,9 @@ ZooArguments parse_arguments(const ZooModel& model, std::string_view text) {
                                            model.name, item));
     }
     const std::string name = item.substr(0, equals);
-    const std::string where = fmt::format("{}: {}", kWhere, name);
-    if (!seen.insert(name).second) throw InputError(where, "stands twice; keep one");
-    arguments.set(name, parse_integer(item.substr(equals + 1), where), kWhere);
+    if (arguments.given(name))
+      throw InputError(parameter_place(kWhere, name), "stands twice; keep one");
+    arguments.set(name, item.substr(equals + 1), kWhere);
   }
   return arguments;
 }
@@ -91,7 +105,9 @@ std::int64_t ZooArguments::operator[](std::string_view name) const {
   return found->value;
 }
 
-void ZooArguments::set(const std::string& name, std::int64_t value, const std::string& where) {
+bool ZooArguments::given(std::string_view name) const { return given_.contains(name); }
+
+void ZooArguments::set(const std::string& name, const std::string& text, const std::string& where) {
   const auto found = std::find_if(parameters_.begin(), parameters_.end(),
                                   [&](const ZooParameter& p) { return p.name == name; });
   if (found == parameters_.end()) {
@@ -100,16 +116,24 @@ void ZooArguments::set(const std::string& name, std::int64_t value, const std::s
     throw InputError(where, fmt::format("unknown parameter \"{}\"{}; the model has {}", name,
                                         did_you_mean(name, known), fmt::join(known, ", ")));
   }
+  const std::int64_t value = parse_value(*found, text, where);
   if (value < found->low || value > found->high) {
     throw InputError(where, fmt::format("{} is {}, expected {} to {} ({})", name, value, found->low,
                                         found->high, found->meaning));
   }
   found->value = value;
+  given_.insert(name);
+}
+
+std::string value_text(const ZooParameter& parameter, std::int64_t value) {
+  if (parameter.choices.empty()) return fmt::format("{}", value);
+  return parameter.choices[static_cast<std::size_t>(value)];
 }
 
 const std::vector<ZooModel>& zoo() {
-  static const std::vector<ZooModel> kModels{digits_model(), mmt_model(), movielens_model(),
-                                             transformer_model(), two_branch_model()};
+  static const std::vector<ZooModel> kModels{
+      candle_uno_model(), digits_model(),      dlrm_model(),      mmt_model(),
+      movielens_model(),  transformer_model(), two_branch_model()};
   return kModels;
 }
 

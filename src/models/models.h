@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,24 +15,30 @@
 namespace graphpipe {
 
 // A parameter of a zoo model. All are whole numbers, but rates, which are in per mille
-// (dropout=100 is 0.1).
+// (dropout=100 is 0.1), and choices, whose value is the place among their names.
 struct ZooParameter {
   std::string name;
   std::int64_t value = 0;  // the default
   std::int64_t low = 0;
   std::int64_t high = 0;
   std::string meaning;
+  std::vector<std::string> choices = {};  // empty: a number
 };
+// "4", or a choice's name.
+std::string value_text(const ZooParameter& parameter, std::int64_t value);
 
 class ZooArguments {
  public:
   ZooArguments(std::vector<ZooParameter> parameters) : parameters_(std::move(parameters)) {}
   std::int64_t operator[](std::string_view name) const;  // GP_CHECKs that it exists
-  void set(const std::string& name, std::int64_t value, const std::string& where);
+  bool given(std::string_view name) const;               // else it is the default
+  // Throws InputError(where, ...) where the model has no such parameter or it is out of range.
+  void set(const std::string& name, const std::string& text, const std::string& where);
   const std::vector<ZooParameter>& parameters() const { return parameters_; }
 
  private:
   std::vector<ZooParameter> parameters_;
+  std::set<std::string, std::less<>> given_;
 };
 
 struct ZooModel {

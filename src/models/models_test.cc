@@ -36,11 +36,12 @@ std::string file_fault(const std::string& name, std::string_view content) {
 
 TEST(LoadModel, SaysWhichModelsThereAre) {
   EXPECT_EQ(fault("mtm"),
-            "MODEL: unknown model \"mtm\" (did you mean \"mmt\"?); expected one of digits, mmt, "
-            "movielens, transformer, two-branch, or a file that exists");
+            "MODEL: unknown model \"mtm\" (did you mean \"mmt\"?); expected one of "
+            "candle-uno, digits, dlrm, mmt, movielens, transformer, two-branch, or a file that "
+            "exists");
   EXPECT_EQ(fault("resnet9000:layers=2"),
-            "MODEL: unknown model \"resnet9000\"; expected one of digits, mmt, movielens, "
-            "transformer, two-branch, or a file that exists");
+            "MODEL: unknown model \"resnet9000\"; expected one of candle-uno, digits, dlrm, "
+            "mmt, movielens, transformer, two-branch, or a file that exists");
 }
 
 TEST(LoadModel, SaysWhichParametersThereAre) {
@@ -61,6 +62,14 @@ TEST(LoadModel, RefusesValuesThatDoNotFit) {
   EXPECT_EQ(fault("mmt:branches"),
             "MODEL: expected NAME=VALUE behind \"mmt:\", found \"branches\"");
   EXPECT_EQ(fault("mmt:branches=2,layers=1,branches=2"), "MODEL: branches: stands twice; keep one");
+}
+
+TEST(LoadModel, NamesTheChoices) {
+  EXPECT_EQ(fault("candle-uno:variant=flexfow"),
+            "MODEL: variant: expected paper or flexflow, found \"flexfow\" (did you mean "
+            "\"flexflow\"?)");
+  EXPECT_EQ(fault("candle-uno:variant=1"),
+            "MODEL: variant: expected paper or flexflow, found \"1\"");
 }
 
 TEST(LoadModel, RefusesSizesThatDoNotDivide) {
@@ -160,7 +169,7 @@ TEST(Zoo, FloatingTypeHoldsThroughout) {
 TEST(Zoo, EveryParameterTakesItsSmallestValue) {
   for (const ZooModel& model : zoo()) {
     for (const ZooParameter& p : model.parameters) {
-      const std::string text = fmt::format("{}:{}={}", model.name, p.name, p.low);
+      const std::string text = fmt::format("{}:{}={}", model.name, p.name, value_text(p, p.low));
       const std::string message = fault(text);
       // A width of 1 has no 16 heads; nothing else may be wrong.
       EXPECT_TRUE(message.empty() ||

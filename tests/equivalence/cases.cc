@@ -23,6 +23,9 @@ const std::vector<std::string>& small_models() {
       "mmt:branches=3,layers=1,sequence=5,hidden=8,heads=2,ffn=12,outputs=3,dropout=100",
       "transformer:layers=3,sequence=5,hidden=8,heads=2,ffn=12,outputs=3,dropout=100",
       "digits:hidden=12,dropout=200",
+      "dlrm:branches=2,tables=2,layers=2,hidden=8,features=6,entries=20,dimension=4,bag=3,"
+      "top_layers=1",
+      "candle-uno:branches=3,layers=2,hidden=8,features=6,top_layers=1",
   };
   return models;
 }

@@ -18,6 +18,15 @@ TensorId encoder_layer(GraphBuilder& g, const std::string& name, TensorId x,
   return g.layer_norm(name + ".norm2", g.add(name + ".add2", {h, f}));
 }
 
+TensorId feed_forward(GraphBuilder& g, const std::string& name, TensorId x, std::int64_t layers,
+                      std::int64_t hidden) {
+  for (std::int64_t l = 1; l <= layers; ++l) {
+    x = g.linear(fmt::format("{}.fc{}", name, l), x, hidden);
+    x = g.relu(fmt::format("{}.relu{}", name, l), x);
+  }
+  return x;
+}
+
 TensorId concat_last(GraphBuilder& g, const std::string& name, const std::vector<TensorId>& xs) {
   return xs.size() == 1 ? xs[0] : g.concat(name, xs, -1);
 }

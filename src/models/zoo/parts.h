@@ -21,6 +21,10 @@ struct EncoderSizes {
 TensorId encoder_layer(GraphBuilder& g, const std::string& name, TensorId x,
                        const EncoderSizes& sizes);
 
+// `layers` linear layers of width `hidden`, each with a ReLU. x: (n) -> (hidden).
+TensorId feed_forward(GraphBuilder& g, const std::string& name, TensorId x, std::int64_t layers,
+                      std::int64_t hidden);
+
 // Concatenates along the last axis; one tensor stays as it is.
 TensorId concat_last(GraphBuilder& g, const std::string& name, const std::vector<TensorId>& xs);
 

@@ -6,7 +6,9 @@
 
 namespace graphpipe {
 
+ZooModel candle_uno_model();
 ZooModel digits_model();
+ZooModel dlrm_model();
 ZooModel mmt_model();
 ZooModel movielens_model();
 ZooModel transformer_model();

@@ -88,6 +88,93 @@ TEST(TwoBranch, HasFourBlocksABranch) {
   EXPECT_EQ(kinds(graph), expected);
 }
 
+// `layers` linear layers from n numbers to H.
+std::int64_t feed_forward_parameters(std::int64_t n, std::int64_t layers, std::int64_t H) {
+  return (n * H + H) + (layers - 1) * (H * H + H);
+}
+
+TEST(Dlrm, HasThePapersSize) {
+  const Graph graph = load_model("dlrm");
+  const std::int64_t H = 4096;
+  EXPECT_EQ(parameter_count(graph), 7 * feed_forward_parameters(H, 4, H) + 7 * 1000000LL * 64 +
+                                        feed_forward_parameters(7 * H + 7 * 100 * 64, 4, H) +
+                                        (H + 1));
+  const std::map<std::string, int> expected{
+      {"binary_cross_entropy", 1}, {"concat", 1},       {"embedding", 7},
+      {"linear", 7 * 4 + 4 + 1},   {"relu", 7 * 4 + 4}, {"reshape", 7 + 1}};
+  EXPECT_EQ(kinds(graph), expected);
+}
+
+TEST(Dlrm, ShrinksAndWidens) {
+  const Graph graph = load_model(
+      "dlrm:branches=2,tables=3,layers=2,hidden=5,features=6,entries=7,dimension=4,bag=3,"
+      "top_layers=1");
+  EXPECT_EQ(parameter_count(graph), 2 * ((6 * 5 + 5) + (5 * 5 + 5)) + 3 * (7 * 4) +
+                                        ((2 * 5 + 3 * 3 * 4) * 5 + 5) + (5 + 1));
+  EXPECT_EQ(inputs(graph), std::vector<std::string>({"dense0 float32 (6)", "dense1 float32 (6)",
+                                                     "sparse0 int64 (3)", "sparse1 int64 (3)",
+                                                     "sparse2 int64 (3)", "click float32 ()"}));
+}
+
+TEST(Dlrm, IsSeriesParallelInFourteenBranches) {
+  const SpTree tree = decompose_series_parallel(load_model("dlrm"));
+  EXPECT_TRUE(tree.exact);
+  EXPECT_EQ(branch_count(tree), 14);
+  EXPECT_EQ(branch_count(decompose_series_parallel(load_model("dlrm:branches=3,tables=0"))), 3);
+}
+
+TEST(CandleUno, HasThePapersSize) {
+  const Graph graph = load_model("candle-uno");
+  const std::int64_t H = 4096;
+  EXPECT_EQ(parameter_count(graph),
+            7 * feed_forward_parameters(H, 4, H) + feed_forward_parameters(7 * H, 4, H) + (H + 1));
+  const std::map<std::string, int> expected{{"concat", 1},
+                                            {"linear", 7 * 4 + 4 + 1},
+                                            {"mse_loss", 1},
+                                            {"relu", 7 * 4 + 4},
+                                            {"reshape", 1}};
+  EXPECT_EQ(kinds(graph), expected);
+}
+
+TEST(CandleUno, HasTheSizesOfFlexflowsExample) {
+  const Graph graph = load_model("candle-uno:variant=flexflow");
+  EXPECT_EQ(inputs(graph),
+            std::vector<std::string>(
+                {"dose1 float32 (1)", "dose2 float32 (1)", "cell.rnaseq float32 (942)",
+                 "drug1.descriptors float32 (5270)", "drug1.fingerprints float32 (2048)",
+                 "drug2.descriptors float32 (5270)", "drug2.fingerprints float32 (2048)",
+                 "growth float32 ()"}));
+  const std::int64_t H = 4192;
+  EXPECT_EQ(parameter_count(graph), feed_forward_parameters(942, 8, H) +
+                                        2 * feed_forward_parameters(5270, 8, H) +
+                                        2 * feed_forward_parameters(2048, 8, H) +
+                                        feed_forward_parameters(5 * H + 2, 4, H) + (H + 1));
+  EXPECT_EQ(
+      parameter_count(load_model("candle-uno:variant=flexflow,layers=1,hidden=2")),
+      (942 + 2 * 5270 + 2 * 2048) * 2 + 5 * 2 + feed_forward_parameters(5 * 2 + 2, 4, 2) + (2 + 1));
+}
+
+TEST(CandleUno, FlexflowsInputsAreFixed) {
+  for (const std::string name : {"branches", "features"}) {
+    try {
+      load_model("candle-uno:variant=flexflow," + name + "=3");
+      ADD_FAILURE() << name;
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.what(),
+                "MODEL: " + name + " is for variant=paper; flexflow has its own 7 inputs");
+    }
+  }
+}
+
+TEST(CandleUno, IsSeriesParallelInABranchAFeature) {
+  const SpTree tree = decompose_series_parallel(load_model("candle-uno:branches=16"));
+  EXPECT_TRUE(tree.exact);
+  EXPECT_EQ(branch_count(tree), 16);
+  const SpTree flexflow = decompose_series_parallel(load_model("candle-uno:variant=flexflow"));
+  EXPECT_TRUE(flexflow.exact);
+  EXPECT_EQ(branch_count(flexflow), 5);  // the doses are read by the concatenation itself
+}
+
 TEST(Movielens, ReadsTheFieldsOfTheDataSet) {
   std::vector<std::string> found = inputs(load_model("movielens"));
   std::sort(found.begin(), found.end());
