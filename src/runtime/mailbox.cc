@@ -4,7 +4,6 @@
 #include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 
-#include <bit>
 #include <cstring>
 
 #include "base/error.h"
@@ -12,8 +11,6 @@
 
 namespace graphpipe {
 namespace {
-
-constexpr int kTagBits = 31;  // tags are not negative
 
 std::byte* bytes_of(const at::Tensor& message) {
   return reinterpret_cast<std::byte*>(message.data_ptr<std::uint8_t>());
@@ -33,14 +30,17 @@ std::string message_text(const Action& action, const Plan& plan) {
 
 }  // namespace
 
-Mailbox::Mailbox(const Plan& plan, const Graph& graph, Transport& transport)
-    : plan_(plan), graph_(graph), transport_(transport), plan_hash_(plan_hash(plan)) {
+std::int64_t Mailbox::channels(const Plan& plan) {
+  return 2 * static_cast<std::int64_t>(plan.edges.size());
+}
+
+Mailbox::Mailbox(const Plan& plan, const Graph& graph, Transport& transport, const TagSpace& tags)
+    : plan_(plan), graph_(graph), transport_(transport), plan_hash_(plan_hash(plan)), tags_(tags) {
   const std::vector<bool> needs = needs_gradient(graph);
   for (const StageEdge& edge : plan.edges) {
     layouts_.emplace_back(graph, edge, Direction::kForward, needs);
     layouts_.emplace_back(graph, edge, Direction::kBackward, needs);
   }
-  sequence_bits_ = kTagBits - static_cast<int>(std::bit_width(layouts_.size()));
 }
 
 void Mailbox::begin(const MailboxRun& run) {
@@ -74,13 +74,9 @@ MessageHeader Mailbox::header(const Action& action, std::int64_t sequence) const
   return header;
 }
 
-// Unlike for all messages that can be on the way between two ranks at one time: edge and
-// direction, then the channel's count, which comes round only after far more messages than
-// a window holds.
 int Mailbox::tag(const Action& action, std::int64_t sequence) const {
-  const auto high = static_cast<std::int64_t>(layout_index(action.edge, action.direction));
-  const std::int64_t low = sequence & ((std::int64_t{1} << sequence_bits_) - 1);
-  return static_cast<int>((high << sequence_bits_) | low);
+  return tags_.tag(static_cast<std::int64_t>(layout_index(action.edge, action.direction)),
+                   sequence);
 }
 
 std::span<const std::int64_t> Mailbox::ids(SampleRange samples) const {

@@ -19,6 +19,7 @@
 #include "graph/graph.h"
 #include "plan/plan.h"
 #include "runtime/message.h"
+#include "runtime/tag_space.h"
 #include "runtime/transport/transport.h"
 #include "schedule/schedule.h"
 
@@ -40,8 +41,11 @@ struct TensorPart {
 
 class Mailbox {
  public:
+  // How many channels of `tags` are the mailbox's, from 0 on.
+  static std::int64_t channels(const Plan& plan);
+
   // What the references name must outlive the mailbox.
-  Mailbox(const Plan& plan, const Graph& graph, Transport& transport);
+  Mailbox(const Plan& plan, const Graph& graph, Transport& transport, const TagSpace& tags);
 
   void begin(const MailboxRun& run);
 
@@ -85,7 +89,7 @@ class Mailbox {
   Transport& transport_;
   std::uint64_t plan_hash_;
   std::vector<MessageLayout> layouts_;  // [2 edge + direction]
-  int sequence_bits_ = 0;               // of a tag
+  const TagSpace& tags_;
   MailboxRun run_;
   std::map<Key, Receive> receives_;
   std::map<Key, std::unique_ptr<PendingSend>> sends_;

@@ -10,9 +10,11 @@
 #include "runtime/clock.h"
 #include "runtime/counting_allocator.h"
 #include "runtime/parameters.h"
+#include "schedule/buckets.h"
 #include "schedule/build.h"
 #include "schedule/lower.h"
 #include "schedule/owner_map.h"
+#include "schedule/trained_params.h"
 #include "schedule/verify.h"
 
 namespace graphpipe {
@@ -71,7 +73,11 @@ RankExecutor::RankExecutor(const Plan& plan, const Graph& graph, const Cluster& 
       rank_(transport.rank()),
       ranks_(transport.size()),
       params_(graph.params.size()),
-      mailbox_(plan, graph, transport) {
+      buckets_(reduction_buckets(plan, graph)),
+      tags_(Mailbox::channels(plan) + static_cast<std::int64_t>(buckets_.size())),
+      mailbox_(plan, graph, transport, tags_),
+      reducer_(graph, buckets_, plan_hash(plan), params_, transport, tags_,
+               Mailbox::channels(plan)) {
   make_stages();
   reset_sums();
 }
@@ -82,21 +88,29 @@ void RankExecutor::make_stages() {
     throw InputError("plan", fmt::format("uses {} devices, and {} ranks were started",
                                          first.ranks.size(), ranks_));
   }
+  const DeviceId device = first.ranks[rank_.index()].device;
   for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
-    const Stage& own = plan_.stages[s];
-    if (own.devices[0] != first.ranks[rank_.index()].device) continue;
-    OwnStage made{StageId(s), nullptr, {}, nullptr};
-    std::vector<at::Tensor> trained;
-    for (const ParamId param : stage_params(graph_, own.ops)) {
-      params_[param.index()] = make_parameter(graph_.param(param), options_.train.seed);
-      if (!graph_.param(param).trainable) continue;
-      made.trained.push_back(param);
-      trained.push_back(params_[param.index()]);
-    }
-    made.runner = std::make_unique<StageRunner>(graph_, plan_, made.id, params_);
-    made.optimizer = std::make_unique<Optimizer>(std::move(trained), options_.train);
-    stages_.push_back(std::move(made));
+    const Stage& stage = plan_.stages[s];
+    if (std::ranges::find(stage.devices, device) != stage.devices.end()) make_stage(StageId(s));
   }
+  for (const ParamHolders& held : trained_params(plan_, graph_)) {
+    if (held.devices.front() == device) counted_.insert(held.param);
+  }
+}
+
+void RankExecutor::make_stage(StageId id) {
+  OwnStage made{id, nullptr, {}, nullptr};
+  std::vector<at::Tensor> trained;
+  for (const ParamId param : stage_params(graph_, plan_.stage(id).ops)) {
+    if (params_[param.index()].defined()) continue;  // an earlier stage of this rank steps it
+    params_[param.index()] = make_parameter(graph_.param(param), options_.train.seed);
+    if (!graph_.param(param).trainable) continue;
+    made.trained.push_back(param);
+    trained.push_back(params_[param.index()]);
+  }
+  made.runner = std::make_unique<StageRunner>(graph_, plan_, made.id, params_);
+  made.optimizer = std::make_unique<Optimizer>(std::move(trained), options_.train);
+  stages_.push_back(std::move(made));
 }
 
 void RankExecutor::reset_sums() {
@@ -199,11 +213,13 @@ void RankExecutor::perform(const Action& action) {
       return stage(action.stage).runner->free(action.samples);
     case ActionKind::kStep:
       return step(action);
+    case ActionKind::kStartReduce:
+      return start_reduce(action);
+    case ActionKind::kWaitReduce:
+      return reducer_.wait(action.bucket);
     case ActionKind::kBackwardInput:
     case ActionKind::kBackwardWeight:
     case ActionKind::kRecompute:
-    case ActionKind::kStartReduce:
-    case ActionKind::kWaitReduce:
     case ActionKind::kMakeVersion:
     case ActionKind::kDropVersion:
       break;
@@ -277,10 +293,19 @@ void RankExecutor::start_send(const Action& action) {
   measured_.bytes_sent += action.bytes;
 }
 
+void RankExecutor::start_reduce(const Action& action) {
+  reducer_.start(action.bucket, run_.iteration);
+  const auto holders =
+      static_cast<std::int64_t>(buckets_[static_cast<std::size_t>(action.bucket)].ranks.size());
+  // To each holder its part of the gradients, and then the sum of the own part.
+  measured_.bytes_sent += 2 * action.bytes * (holders - 1) / holders;
+}
+
 void RankExecutor::step(const Action& action) {
   OwnStage& own = stage(action.stage);
   if (run_.metrics) {
     for (const ParamId param : own.trained) {
+      if (!counted_.contains(param)) continue;  // another holder does
       gradient_squares_[param.index()] = sum_of_squares(params_[param.index()].grad());
     }
   }

@@ -10,6 +10,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "runtime/mailbox.h"
 #include "runtime/optimizer.h"
 #include "runtime/rank_trainer.h"
+#include "runtime/reducer.h"
 #include "runtime/stage_runner.h"
 
 namespace graphpipe {
@@ -60,11 +62,12 @@ class RankExecutor {
   struct OwnStage {
     StageId id;
     std::unique_ptr<StageRunner> runner;
-    std::vector<ParamId> trained;  // its trainable parameters
+    std::vector<ParamId> trained;  // its trainable parameters, but those of an earlier own stage
     std::unique_ptr<Optimizer> optimizer;
   };
 
   void make_stages();
+  void make_stage(StageId id);
   const Schedule& schedule(std::int64_t samples, bool training);
   OwnStage& stage(StageId id);
   std::int64_t mini_batch_samples() const { return static_cast<std::int64_t>(run_.ids.size()); }
@@ -74,6 +77,7 @@ class RankExecutor {
   void forward(const Action& action);
   void backward(const Action& action);
   void start_send(const Action& action);
+  void start_reduce(const Action& action);
   void step(const Action& action);
   [[noreturn]] void rethrow(const std::exception& error, const Action& action) const;
 
@@ -86,7 +90,11 @@ class RankExecutor {
   int ranks_;
   std::vector<at::Tensor> params_;
   std::vector<OwnStage> stages_;
+  std::set<ParamId> counted_;  // whose gradient norm this rank counts: held by none before it
+  std::vector<Bucket> buckets_;
+  TagSpace tags_;
   Mailbox mailbox_;
+  Reducer reducer_;
   std::map<std::pair<std::int64_t, bool>, Schedule> schedules_;  // by (samples, training)
   Run run_;
   double start_s_ = 0;  // of the run

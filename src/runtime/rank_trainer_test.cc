@@ -189,12 +189,14 @@ TEST(RankTrainer, PeakMemoryDoesNotGrowWithMicroBatches) {
     Chain chain;
     chain.plan.mini_batch = mini_batch;
     std::int64_t bytes = 0;
-    chain.run([&](RankTrainer& trainer, int rank) {
-      trainer.train(ids(0, mini_batch), 0, false);
-      trainer.reset_measurements();
-      trainer.train(ids(0, mini_batch), 1, false);
-      if (rank == 0) bytes = trainer.measurement().peak_bytes;
-    });
+    // Over Gloo every send has a buffer of its own, whoever comes first.
+    chain.run_on(connect_threads(2, kTimeoutS, TransportKind::kGloo),
+                 [&](RankTrainer& trainer, int rank) {
+                   trainer.train(ids(0, mini_batch), 0, false);
+                   trainer.reset_measurements();
+                   trainer.train(ids(0, mini_batch), 1, false);
+                   if (rank == 0) bytes = trainer.measurement().peak_bytes;
+                 });
     return bytes;
   };
   const std::int64_t few = peak(8);
@@ -246,40 +248,12 @@ std::string failure(const Chain& chain, const Chain::Body& body = train_twice) {
   return failure(chain, body, connect_threads(2, kTimeoutS));
 }
 
-TEST(RankTrainerRefuses, StagesOnSeveralDevices) {
-  Chain chain;
-  chain.plan.stages[1].devices = {DeviceId(1), DeviceId(2)};
-  EXPECT_EQ(failure(chain, train_twice, connect_threads(3, kTimeoutS)),
-            "InputError: plan: /stages/1: runs on 2 devices; training runs stages of one device "
-            "each: plan with --options none");
-}
-
 TEST(RankTrainerRefuses, Recomputation) {
   Chain chain;
   chain.plan.stages[0].recompute = true;
   EXPECT_EQ(failure(chain),
             "InputError: plan: /stages/0: recomputes its forward; training keeps what it needs "
             "instead: plan without recompute in --options");
-}
-
-TEST(RankTrainerRefuses, AParameterInTwoStages) {
-  Chain chain;
-  GraphBuilder g("tied");
-  const ParamId weight = g.param("tied.weight", {8, 8}, {InitKind::kUniform, 0.3});
-  const TensorId x = g.input("x", {8});
-  const TensorId h = g.add_op("a", OpKind::kLinear, {x}, {weight}, {})[0];
-  const TensorId y = g.add_op("b", OpKind::kLinear, {h}, {weight}, {})[0];
-  g.loss(g.mse_loss("loss", y, g.input("target", {8})));
-  chain.graph = std::move(g).build();
-  chain.dataset = synthetic_dataset(chain.graph, 40, 3);
-  chain.plan.graph_hash = graph_hash(chain.graph);
-  chain.plan.stages[0].ops = {OpId(0)};
-  chain.plan.stages[1].ops = {OpId(1), OpId(2)};
-  canonicalise(chain.plan, chain.graph);
-  EXPECT_EQ(failure(chain),
-            "InputError: plan: /stages/1: holds parameter \"tied.weight\", which stage 0 holds "
-            "too; training keeps a parameter in one stage: put the operators that share it "
-            "together");
 }
 
 TEST(RankTrainerRefuses, ProgramsThatWaitForEachOther) {

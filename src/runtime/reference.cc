@@ -71,11 +71,12 @@ struct ReferenceTrainer::State {
     std::vector<at::Tensor> seeds;
     for (const Loss& loss : graph.losses) {
       const at::Tensor& values = tensors[loss.tensor.index()];
+      if (!values.requires_grad()) continue;  // no parameter leads there
       losses.push_back(values);
       seeds.push_back(at::full(values.sizes(), factor(loss, mini_batch_samples),
                                values.options().requires_grad(false)));
     }
-    torch::autograd::backward(losses, seeds);
+    if (!losses.empty()) torch::autograd::backward(losses, seeds);
   }
 
   const Graph& graph;

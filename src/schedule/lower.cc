@@ -24,9 +24,9 @@
 #include "schedule/lower.h"
 
 #include <algorithm>
-#include <map>
 
 #include "base/error.h"
+#include "schedule/buckets.h"
 #include "schedule/messages.h"
 #include "schedule/placement.h"
 #include "schedule/rank_lowering.h"
@@ -151,30 +151,11 @@ Schedule assemble(const Schedule& schedule, const std::vector<Walk>& walks, Stea
   return result;
 }
 
-// One bucket for each set of ranks that holds parameters together.
-std::vector<Bucket> make_buckets(const Schedule& schedule, const Plan& plan, const Graph& graph) {
-  std::map<std::vector<RankId>, Bucket> by_ranks;
-  std::vector<std::vector<RankId>> order;  // by first parameter
-  for (const ParamHolders& held : trained_params(plan, graph)) {
-    std::vector<RankId> ranks;
-    for (const DeviceId device : held.devices) ranks.push_back(schedule.rank_of(device));
-    if (ranks.size() < 2) continue;
-    const auto [at, is_new] = by_ranks.try_emplace(ranks);
-    if (is_new) order.push_back(ranks);
-    at->second.ranks = ranks;
-    at->second.params.push_back(held.param);
-    at->second.bytes += param_bytes(graph.param(held.param));
-  }
-  std::vector<Bucket> buckets;
-  for (const std::vector<RankId>& ranks : order) buckets.push_back(by_ranks.at(ranks));
-  return buckets;
-}
-
 // Reductions and steps. Reductions start before the wait for the last sends, so that both
 // are on the way together.
 void add_updates(Schedule& schedule, const std::vector<Walk>& walks, const Plan& plan,
                  const Graph& graph) {
-  schedule.buckets = make_buckets(schedule, plan, graph);
+  schedule.buckets = reduction_buckets(plan, graph);
   const std::vector<bool> trained = stages_with_trained_params(plan, graph);
   const std::vector<std::vector<Placement>> placed = placements(plan);
   for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {

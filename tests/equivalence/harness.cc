@@ -42,6 +42,16 @@ void visit_pairs(const Outcome& expected, const Outcome& got, Number number, Ten
   visit("parameter", expected.parameters, got.parameters);
 }
 
+// Every holder of a parameter must have the same bits.
+void add_held(Outcome& outcome, std::map<std::string, at::Tensor>& all, const char* kind,
+              const std::map<std::string, at::Tensor>& of_rank) {
+  for (const auto& [name, value] : of_rank) {
+    const auto [at, is_new] = all.emplace(name, value);
+    if (is_new || at->second.equal(value)) continue;
+    outcome.holders_differ = fmt::format("{} of {} differs between ranks", kind, name);
+  }
+}
+
 double relative_to(double size, double apart) {
   if (apart == 0) return 0;
   return size > 0 ? apart / size : std::numeric_limits<double>::infinity();
@@ -81,8 +91,8 @@ Outcome train_by_plan(const Plan& plan, const Graph& graph, const Dataset& datas
     }
     const auto metrics = trainer.evaluate(lesson.evaluated);
     const std::lock_guard lock(mutex);
-    outcome.gradients.merge(trainer.gradients());
-    outcome.parameters.merge(trainer.parameters());
+    add_held(outcome, outcome.gradients, "gradient", trainer.gradients());
+    add_held(outcome, outcome.parameters, "parameter", trainer.parameters());
     if (rank != 0) return;
     outcome.iterations = std::move(iterations);
     outcome.metrics = metrics;

@@ -30,6 +30,7 @@ struct Outcome {
   std::map<std::string, at::Tensor> gradients;  // of the last iteration
   std::map<std::string, at::Tensor> parameters;
   std::map<std::string, double> metrics;
+  std::string holders_differ;  // a parameter or gradient that two ranks hold unlike; "": none
 };
 
 // Called on each rank's own thread.

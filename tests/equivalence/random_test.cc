@@ -1,0 +1,68 @@
+// Random models by random plans: nothing stalls, and gradients are those of one device.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "cost/analytic.h"
+#include "data/dataset.h"
+#include "equivalence/harness.h"
+#include "equivalence/partitions.h"
+#include "equivalence/random_cases.h"
+#include "schedule/verify.h"
+
+namespace graphpipe {
+namespace {
+
+constexpr std::int64_t kSamples = 64;
+constexpr std::uint64_t kCases = 500;
+constexpr double kTolerance = 1e-9;  // float64; sums of gradients that nearly cancel included
+
+// Programs that would wait for each other are refused before anything runs: with sizes and k
+// drawn freely there are some.
+bool is_proven(const RandomCase& c) {
+  const Graph graph = graph_of(c);
+  const Plan plan = plan_of(c, graph);
+  return verify_plan(plan, graph, test_cluster(devices_used(plan)), AnalyticCosts()).ok();
+}
+
+std::string fault_of(const RandomCase& c) {
+  const Graph graph = graph_of(c);
+  const Plan plan = plan_of(c, graph);
+  if (!is_proven(c)) return "";
+  const auto dataset = synthetic_dataset(graph, kSamples, 7);
+  const Lesson lesson = lesson_of(c, kSamples);
+  try {
+    const Outcome got = train_by_plan(plan, graph, *dataset, lesson);
+    if (!got.holders_differ.empty()) return got.holders_differ;
+    const Outcome expected = train_on_one_device(graph, *dataset, lesson, c.mini_batch);
+    const Difference difference = largest_difference(expected, got);
+    if (difference.relative > kTolerance) {
+      return fmt::format("{} differs by {:.3g}", difference.where, difference.relative);
+    }
+    for (const auto& [name, value] : expected.metrics) {
+      if (std::abs(got.metrics.at(name) - value) > 1e-9 * (1 + std::abs(value))) {
+        return fmt::format("{} of the evaluation: {}, not {}", name, got.metrics.at(name), value);
+      }
+    }
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(RandomPlans, TrainAsOneDeviceDoes) {
+  std::uint64_t trained = 0;
+  for (std::uint64_t seed = 1; seed <= kCases; ++seed) {
+    const RandomCase c = random_case(seed);
+    const std::string fault = fault_of(c);
+    trained += is_proven(c) ? 1 : 0;
+    if (fault.empty()) continue;
+    const RandomCase small = shrink(c, fault_of);
+    FAIL() << "seed " << seed << ": " << fault << "\n  " << to_text(c)
+           << "\nsmallest: " << fault_of(small) << "\n  " << to_text(small);
+  }
+  EXPECT_GE(trained, kCases * 3 / 4) << "of " << kCases;
+}
+
+}  // namespace
+}  // namespace graphpipe
