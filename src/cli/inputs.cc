@@ -132,7 +132,9 @@ void ProblemFlags::add_to(CLI::App& command) {
   command.add_option("--micro-batch", micro_batch,
                      "samples per task, one or several (1,2,4); default: all powers of two");
   command.add_option("--profile", profile, "measured costs; default: the analytic model");
-  command.add_option("--options", options, "what planners may use: none (width 1), dp")
+  command
+      .add_option("--options", options,
+                  "what planners may use: none (width 1), dp, recompute or both (dp,recompute)")
       ->capture_default_str();
   command.add_option("--optimizer", optimizer, "for memory: sgd, sgd-momentum, adam")
       ->capture_default_str();
@@ -156,12 +158,13 @@ OptimizerKind parse_optimizer(const std::string& text, const std::string& where)
 
 PlanOptions parse_plan_options(const ProblemFlags& flags) {
   PlanOptions options;
-  if (flags.options == "none") {
-    options.data_parallel = false;
-  } else if (flags.options != "dp") {
+  options.data_parallel = flags.options.starts_with("dp");
+  options.recompute = flags.options.ends_with("recompute");
+  if (flags.options != options.text()) {
     throw InputError("--options",
                      fmt::format("'{}' is none of: none (every stage on one device), dp (stages on "
-                                 "several devices)",
+                                 "several devices), recompute (one device, and forwards run again "
+                                 "where memory is short), dp,recompute",
                                  flags.options));
   }
   options.micro_batches = parse_integers(flags.micro_batch, "--micro-batch");

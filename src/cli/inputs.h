@@ -29,7 +29,7 @@ struct ProblemFlags {
   std::int64_t mini_batch = 0;
   std::string micro_batch;  // "4" or "1,2,4"; "": all powers of two
   std::string profile;
-  std::string options = "dp";
+  std::string options = "dp";  // "none", "dp", "recompute", "dp,recompute"
   std::string optimizer = "sgd";
   bool all_devices = false;
   double time_limit_s = 0;

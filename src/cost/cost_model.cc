@@ -38,6 +38,23 @@ StageCost stage_cost(const CostModel& costs, const Graph& graph, const std::vect
   return stage;
 }
 
+std::int64_t stage_input_bytes(const Graph& graph, const std::vector<OpId>& ops,
+                               std::int64_t samples) {
+  if (samples <= 0) return 0;
+  std::vector<TensorId> from_outside;
+  for (const OpId id : ops) {
+    for (const TensorId in : graph.op(id).inputs) {
+      if (!contains(ops, graph.tensor(in).producer)) from_outside.push_back(in);
+    }
+  }
+  std::ranges::sort(from_outside);
+  const auto repeats = std::ranges::unique(from_outside);
+  from_outside.erase(repeats.begin(), repeats.end());
+  std::int64_t bytes = 0;
+  for (const TensorId in : from_outside) bytes += tensor_bytes(graph.tensor(in), samples);
+  return bytes;
+}
+
 // A tensor that an operator of the stage makes is either read inside, or leaves the stage
 // (to another one, a loss or a metric): all outputs count. So what is to be told apart is
 // only which inputs come from outside.
@@ -45,20 +62,13 @@ std::int64_t stage_saved_bytes(const CostModel& costs, const Graph& graph,
                                const std::vector<OpId>& ops, std::int64_t samples,
                                const DeviceType& device) {
   if (samples <= 0) return 0;
-  std::int64_t bytes = 0;
-  std::vector<TensorId> from_outside;
+  std::int64_t bytes = stage_input_bytes(graph, ops, samples);
   for (const OpId id : ops) {
-    const Operator& op = graph.op(id);
     bytes += costs.op_cost(graph, id, samples, 1, device, Phase::kForward).saved_bytes;
-    for (const TensorId out : op.outputs) bytes += tensor_bytes(graph.tensor(out), samples);
-    for (const TensorId in : op.inputs) {
-      if (!contains(ops, graph.tensor(in).producer)) from_outside.push_back(in);
+    for (const TensorId out : graph.op(id).outputs) {
+      bytes += tensor_bytes(graph.tensor(out), samples);
     }
   }
-  std::ranges::sort(from_outside);
-  const auto repeats = std::ranges::unique(from_outside);
-  from_outside.erase(repeats.begin(), repeats.end());
-  for (const TensorId in : from_outside) bytes += tensor_bytes(graph.tensor(in), samples);
   return bytes;
 }
 

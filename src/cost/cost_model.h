@@ -73,4 +73,9 @@ std::int64_t stage_saved_bytes(const CostModel& costs, const Graph& graph,
                                const std::vector<OpId>& ops, std::int64_t samples,
                                const DeviceType& device);
 
+// Of these the tensors that the stage reads and does not make: what a rank keeps that will
+// run the forward again. Requires: `ops` ascending.
+std::int64_t stage_input_bytes(const Graph& graph, const std::vector<OpId>& ops,
+                               std::int64_t samples);
+
 }  // namespace graphpipe

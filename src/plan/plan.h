@@ -28,7 +28,8 @@ struct Stage {
   std::int64_t in_flight_samples = 1;  // I: samples started forward and not yet done
                                        // backward, at most; free plan data
   int kfkb = 1;                        // k: forwards, and backwards, in a row
-  bool recompute = false;
+  bool recompute = false;  // keeps its inputs alone and runs the forward again right before
+                           // the backward; nothing to a stage without a backward
   friend bool operator==(const Stage&, const Stage&) = default;
 };
 

@@ -252,9 +252,15 @@ StageMemory stage_memory(const Plan& plan, const Graph& graph, const CostModel& 
   const Stage& stage = plan.stage(id);
   const std::vector<bool> needs = needs_gradient(graph);
   const std::int64_t samples = samples_per_task(stage);
-  const std::int64_t tasks = has_backward(graph, needs, stage) ? tasks_in_flight(plan, stage) : 1;
+  const bool backward = has_backward(graph, needs, stage);
+  const std::int64_t tasks = backward ? tasks_in_flight(plan, stage) : 1;
   StageMemory memory = stage_static_memory(graph, stage.ops, plan.optimizer);
-  memory.saved_bytes = tasks * stage_saved_bytes(costs, graph, stage.ops, samples, device);
+  const std::int64_t saved = stage_saved_bytes(costs, graph, stage.ops, samples, device);
+  memory.saved_bytes = tasks * saved;
+  if (stage.recompute && backward) {
+    const std::int64_t inputs = stage_input_bytes(graph, stage.ops, samples);
+    memory.saved_bytes = tasks * inputs + (saved - inputs);
+  }
   memory.buffers_bytes = buffers_bytes(plan, graph, needs, id);
   memory.workspace_bytes = stage_cost(costs, graph, stage.ops, samples, device).workspace_bytes;
   return memory;

@@ -16,7 +16,9 @@ struct StageMemory {
   std::int64_t weights_bytes = 0;
   std::int64_t gradients_bytes = 0;
   std::int64_t optimizer_bytes = 0;
-  std::int64_t saved_bytes = 0;      // activations in flight, on the fullest replica
+  std::int64_t saved_bytes = 0;      // activations in flight, on the fullest replica; of a stage
+                                     // that recomputes, the inputs of all tasks in flight and
+                                     // the rest of one
   std::int64_t buffers_bytes = 0;    // messages on the way in or out, beyond what is saved
   std::int64_t workspace_bytes = 0;  // of the largest operator, while a task runs
   std::int64_t step_bytes = 0;       // temporaries of the optimiser's step, when nothing is saved

@@ -190,6 +190,20 @@ TEST(StageMemory, GpipeHoldsTheWholeMiniBatch) {
   EXPECT_EQ(stage_memory(plan, graph(), costs, v100(), StageId(0)).saved_bytes, all);
 }
 
+TEST(StageMemory, AStageThatRecomputesKeepsItsInputsAndOnceTheRest) {
+  Plan plan = chain_plan(graph(), {{"a"}, {"b", "c", "join"}, {"head", "loss"}, {"score"}});
+  const AnalyticCosts costs;
+  const auto saved = [&](int stage) {
+    return stage_memory(plan, graph(), costs, v100(), StageId(stage)).saved_bytes;
+  };
+  const std::int64_t without_backward = saved(3);
+  // Four tasks of 2 samples; a, b, c and join have 16 bytes a sample each.
+  EXPECT_EQ(saved(1), 4 * 2 * 4 * 16);
+  for (Stage& stage : plan.stages) stage.recompute = true;
+  EXPECT_EQ(saved(1), 4 * 2 * 16 + 2 * 3 * 16);
+  EXPECT_EQ(saved(3), without_backward);
+}
+
 TEST(StageMemory, AStageWithoutABackwardKeepsNothing) {
   const Plan plan = chain_plan(graph(), {{"a", "b", "c", "join", "head", "loss"}, {"score"}});
   const AnalyticCosts costs;

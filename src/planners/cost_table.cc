@@ -32,6 +32,10 @@ const CostTable::Column& CostTable::at(std::int64_t samples) {
     const OpCost backward = costs.op_cost(graph, op, samples, 1, device_, Phase::kBackward);
     column.forward_s.push_back(forward.seconds);
     column.backward_s.push_back(backward.seconds);
+    if (problem_->options.recompute) {
+      column.recompute_s.push_back(
+          costs.op_cost(graph, op, samples, 1, device_, Phase::kRecompute).seconds);
+    }
     column.saved_bytes.push_back(forward.saved_bytes);
     column.workspace_bytes.push_back(std::max(forward.workspace_bytes, backward.workspace_bytes));
   }

@@ -25,6 +25,7 @@ class CostTable {
   struct Column {
     std::vector<double> forward_s;
     std::vector<double> backward_s;
+    std::vector<double> recompute_s;  // where the problem's options allow it; else empty
     std::vector<std::int64_t> saved_bytes;
     std::vector<std::int64_t> workspace_bytes;  // the larger of forward and backward
   };

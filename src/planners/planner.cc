@@ -14,6 +14,21 @@ std::string PlanOptions::text() const {
   return text;
 }
 
+StageMemory fit_by_recompute(Plan& plan, const Problem& problem, const DeviceType& device,
+                             StageId id, std::int64_t limit_bytes) {
+  const auto memory = [&] {
+    return stage_memory(plan, *problem.graph, *problem.costs, device, id);
+  };
+  const StageMemory kept = memory();
+  if (!problem.options.recompute || kept.total() <= limit_bytes) return kept;
+  Stage& stage = plan.stages[id.index()];
+  stage.recompute = true;
+  const StageMemory again = memory();
+  if (again.total() < kept.total()) return again;
+  stage.recompute = false;  // nothing is gained, or the stage has no backward
+  return kept;
+}
+
 Plan empty_plan(const Problem& problem, const std::string& planner) {
   Plan plan;
   plan.model = problem.model_argument;

@@ -11,12 +11,14 @@
 
 #include "cost/cost_model.h"
 #include "plan/plan.h"
+#include "plan/stage_memory.h"
 
 namespace graphpipe {
 
 struct PlanOptions {
   bool data_parallel = true;                // widths above 1 (--options dp); false: --options none
-  bool recompute = false;                   // --options dp,recompute
+  bool recompute = false;                   // stages whose memory does not suffice otherwise
+                                            // run forwards again (--options dp,recompute)
   std::vector<std::int64_t> micro_batches;  // to try; empty: powers of two up to B
   OptimizerKind optimizer = OptimizerKind::kSgd;
   bool all_devices = false;  // only plans that leave no device unused; search/ sees to it
@@ -59,6 +61,11 @@ struct Planner {
 const std::vector<Planner>& planners();  // registry.cc; graphpipe first
 // Throws InputError("--planner", ...) with the names that exist.
 const Planner& planner_named(const std::string& name);
+
+// Has the stage recompute where it has a backward and takes more than `limit_bytes` otherwise,
+// in so far as the options allow it. Returns what it then takes (stage_memory()).
+StageMemory fit_by_recompute(Plan& plan, const Problem& problem, const DeviceType& device,
+                             StageId stage, std::int64_t limit_bytes);
 
 // What planners share: a Plan with the problem's fields filled in, and no stages.
 Plan empty_plan(const Problem& problem, const std::string& planner);

@@ -45,13 +45,14 @@ Traffic traffic(const Graph& graph, const std::vector<OpId>& ops, std::int64_t s
 }  // namespace
 
 double stage_tps_s(CostTable& table, const std::vector<OpId>& ops, std::int64_t micro_batch,
-                   int width) {
+                   int width, bool recompute) {
   const std::int64_t share = divide_up(micro_batch, width);
   const CostTable::Column& column = table.at(share);
   const Cluster& cluster = *table.problem().cluster;
   double compute_s = 0;
   for (const OpId op : ops) {
     compute_s += column.forward_s[op.index()] + column.backward_s[op.index()];
+    if (recompute) compute_s += column.recompute_s[op.index()];
   }
   compute_s *= compute_slowdown(cluster);
   const Traffic messages = traffic(*table.problem().graph, ops, share);
@@ -70,7 +71,8 @@ namespace {
 struct TaskSeconds {
   double forward_s = 0;
   double backward_s = 0;
-  double both() const { return forward_s + backward_s; }
+  double recompute_s = 0;
+  double all() const { return forward_s + recompute_s + backward_s; }
 };
 
 TaskSeconds task_seconds(CostTable& table, const Stage& stage, std::int64_t samples,
@@ -81,6 +83,7 @@ TaskSeconds task_seconds(CostTable& table, const Stage& stage, std::int64_t samp
   for (const OpId op : stage.ops) {
     task.forward_s += column.forward_s[op.index()];
     if (has_backward) task.backward_s += column.backward_s[op.index()];
+    if (has_backward && stage.recompute) task.recompute_s += column.recompute_s[op.index()];
   }
   return task;
 }
@@ -135,15 +138,15 @@ class Floor {
     if (stage.replication == Replication::kRoundRobin) {
       const std::int64_t turns = full / width;
       return static_cast<double>(turns) *
-             task_seconds(table_, stage, stage.micro_batch, backward).both();
+             task_seconds(table_, stage, stage.micro_batch, backward).all();
     }
     const auto share = [&](std::int64_t samples) {
       const std::int64_t most = divide_up(samples, width);
       return std::clamp<std::int64_t>(samples - k * most, 0, most);
     };
     return static_cast<double>(full) *
-               task_seconds(table_, stage, share(stage.micro_batch), backward).both() +
-           task_seconds(table_, stage, share(rest), backward).both();
+               task_seconds(table_, stage, share(stage.micro_batch), backward).all() +
+           task_seconds(table_, stage, share(rest), backward).all();
   }
 
   StageTasks stage_tasks(StageId id) {

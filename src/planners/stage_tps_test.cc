@@ -21,6 +21,15 @@ TEST(StageTps, IsComputeOverTheMicroBatch) {
   EXPECT_DOUBLE_EQ(stage_tps_s(table, {OpId(0)}, 8, 3), 3 * 3e-3 / 8);  // the largest share
 }
 
+TEST(StageTps, RecomputationAddsAForward) {
+  TestProblem test = even_problem(kJoin, 4, 32);
+  test.options.recompute = true;
+  const Problem problem = test.problem();
+  CostTable table(problem);
+  EXPECT_DOUBLE_EQ(stage_tps_s(table, {OpId(0)}, 8, 1, true), 4e-3);
+  EXPECT_DOUBLE_EQ(stage_tps_s(table, {OpId(0)}, 8, 1), 3e-3);
+}
+
 TEST(StageTps, SlowLinksBoundIt) {
   TestProblem test = even_problem(kJoin, 4, 32);
   test.cluster.levels[0].link = {.bandwidth_bytes_per_s = 1e4, .latency_s = 0.5};
@@ -66,6 +75,18 @@ TEST(IterationFloor, IsExactForEqualStagesWithoutTransfers) {
   EXPECT_NEAR(iteration_floor_s(table, stages_of_one(test, 1)), 27e-3, 1e-9);
   // A short last micro-batch of two goes back faster: 3 * 8 of work, 3 in, 2 * 2 back.
   EXPECT_NEAR(iteration_floor_s(table, stages_of_one(test, 3)), (24 + 3 + 4) * 1e-3, 1e-9);
+}
+
+TEST(IterationFloor, CountsForwardsThatRunAgain) {
+  TestProblem test = even_problem(kJoin, 4, 8);
+  for (Level& level : test.cluster.levels) level.link.bandwidth_bytes_per_s = 1e30;
+  test.options.recompute = true;
+  const Problem problem = test.problem();
+  CostTable table(problem);
+  Plan plan = stages_of_one(test, 1);
+  plan.stages[2].recompute = true;
+  // The join is busy for 4 ms a sample, a forward is before and a backward behind.
+  EXPECT_NEAR(iteration_floor_s(table, plan), (4 * 8 + 1 + 2) * 1e-3, 1e-9);
 }
 
 TEST(IterationFloor, CountsTheWayOverLinks) {

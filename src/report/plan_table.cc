@@ -51,7 +51,7 @@ std::string operators_text(const Stage& stage, const Graph& graph, std::size_t w
   return head + " .. " + shortened(last, room - head.size()) + count;
 }
 
-// Computing alone: a micro-batch's forward and backward on one device, over its samples,
+// Computing alone: a micro-batch's forwards and backward on one device, over its samples,
 // and over the devices where they take micro-batches in turn.
 double compute_s_per_sample(const Stage& stage, const Graph& graph, const Cluster& cluster,
                             const CostModel& costs) {
@@ -61,18 +61,19 @@ double compute_s_per_sample(const Stage& stage, const Graph& graph, const Cluste
   const StageCost cost =
       stage_cost(costs, graph, stage.ops, share, cluster.type_of(stage.devices.front()));
   const std::int64_t samples = split ? stage.micro_batch : width * stage.micro_batch;
-  return (cost.forward_s + cost.backward_s) / static_cast<double>(samples);
+  const double again_s = stage.recompute ? cost.forward_s : 0;
+  return (cost.forward_s + again_s + cost.backward_s) / static_cast<double>(samples);
 }
 
 std::string stage_table(const Plan& plan, const Graph& graph, const Cluster& cluster,
                         const CostModel& costs) {
   const bool have_tps = plan.estimate.stage_tps_s.size() == plan.stages.size();
-  TextTable table({{"stage"},
-                   {"operators", Align::kLeft},
-                   {"devices", Align::kLeft},
-                   {"b"},
-                   {"in flight"},
-                   {"time/sample"}});
+  std::vector<TextTable::Column> columns = {
+      {"stage"},      {"operators", Align::kLeft}, {"devices", Align::kLeft}, {"b"}, {"in flight"},
+      {"time/sample"}};
+  const bool any_recompute = std::ranges::any_of(plan.stages, &Stage::recompute);
+  if (any_recompute) columns.push_back({"recompute", Align::kLeft});
+  TextTable table(columns);
   std::vector<std::vector<std::string>> rows;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const Stage& stage = plan.stages[s];
@@ -81,6 +82,7 @@ std::string stage_table(const Plan& plan, const Graph& graph, const Cluster& clu
     rows.push_back({fmt::format("{}", s), "", placement_text(stage),
                     fmt::format("{}", stage.micro_batch),
                     fmt::format("{}", stage.in_flight_samples), seconds_text(tps_s)});
+    if (any_recompute) rows.back().emplace_back(stage.recompute ? "yes" : "-");
   }
   TextTable others = table;  // to know how much room the operators have
   for (const auto& row : rows) others.add_row(row);

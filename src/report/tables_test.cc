@@ -81,6 +81,18 @@ edges, with bytes a sample: 0 -> 1 (order only), 0 -> 2 (128 B), 1 -> 2 (128 B)
 )");
 }
 
+TEST(PlanTable, SaysWhichStagesRecompute) {
+  Example e = example();
+  e.plan.stages[1].recompute = true;
+  const std::string text = plan_table(e.plan, e.graph, e.cluster, e.costs);
+  const std::size_t begin = text.find("stage ");
+  EXPECT_EQ("\n" + text.substr(begin, text.find("\n\n", begin) - begin), R"(
+stage  operators                 devices      b  in flight  time/sample  recompute
+    0  user.fc .. user.relu (2)  0            4          8      6.00 ms  -
+    1  film.fc                   1-2,4 split  4          8      2.00 ms  yes
+    2  join .. loss (3)          5-6 in turn  4          8      4.50 ms  -)");
+}
+
 TEST(PlanTable, OfAPlanThatWasNotJudgedHasNoEstimate) {
   Example e = example();
   e.plan.edges.clear();

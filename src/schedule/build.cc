@@ -10,7 +10,8 @@
 //      among the stage's first I / b micro-batches
 //   P  samples of the period
 //
-// One replica runs   F x W,  then rounds of (B x k, F x k),  then the backwards that are left.
+// One replica runs   F x W,  then rounds of (B x k, F x k),  then the backwards that are left;
+// where the stage recomputes, each B is an R and a B.
 // A stage without a backward runs its n forwards; its rounds are of one forward, W = 0.
 //
 // Rounds of whole micro-batches are alike but for their numbers: one covers k b samples of
@@ -47,6 +48,7 @@ struct ReplicaWork {
   StageId stage = {};
   int replica = 0;
   bool backward = false;
+  bool recompute = false;        // R right before each B
   std::int64_t first = 0;        // micro-batch of task 0
   std::int64_t stride = 1;       // from a task's micro-batch to the next's
   std::int64_t tasks = 0;        // n
@@ -64,7 +66,10 @@ std::int64_t own_tasks(const ReplicaWork& work, std::int64_t micro_batches) {
 
 ReplicaWork replica_work(const Plan& plan, Placement placed, bool backward, std::int64_t samples) {
   const Stage& stage = plan.stage(placed.stage);
-  ReplicaWork work{.stage = placed.stage, .replica = placed.replica, .backward = backward};
+  ReplicaWork work{.stage = placed.stage,
+                   .replica = placed.replica,
+                   .backward = backward,
+                   .recompute = backward && stage.recompute};
   if (stage.replication == Replication::kRoundRobin) {
     work.first = placed.replica;
     work.stride = static_cast<std::int64_t>(stage.devices.size());
@@ -132,6 +137,10 @@ class ProgramBuilder {
       action.micro_batch = work_.first + next * work_.stride;
       action.samples =
           replica_samples(plan_.stage(work_.stage), work_.replica, action.micro_batch, samples_);
+      if (kind == ActionKind::kBackward && work_.recompute) {
+        out.push_back(action);
+        out.back().kind = ActionKind::kRecompute;
+      }
       out.push_back(action);
     }
   }

@@ -111,6 +111,23 @@ TEST(BuildSchedule, GpipeRunsAllForwardsFirst) {
       1F0 1F1 1F2 1B0 1B1 1B2)"));
 }
 
+TEST(BuildSchedule, RecomputesRightBeforeTheBackward) {
+  EXPECT_EQ(built({.edges = "0>1", .in_flight = {2, 1}, .samples = 3, .recompute = {0}}), grid(R"(
+      0F0 0F1 0R0 0B0 0F2 0R1 0B1 0R2 0B2
+      1F0 1B0 1F1 1B1 1F2 1B2)"));
+}
+
+TEST(BuildSchedule, AStageWithoutABackwardDoesNotRecompute) {
+  EXPECT_EQ(built({.edges = "0>1",
+                   .in_flight = {2, 1},
+                   .samples = 2,
+                   .untrained = {0},
+                   .recompute = {0, 1}}),
+            grid(R"(
+      0F0 0F1
+      1F0 1R0 1B0 1F1 1R1 1B1)"));
+}
+
 TEST(BuildSchedule, FewerMicroBatchesThanStages) {
   EXPECT_EQ(built({.edges = "0>1 1>2", .in_flight = {3, 2, 1}, .samples = 1}), grid(R"(
       0F0 0B0
@@ -213,6 +230,10 @@ std::vector<Action> plain_order(const Stage& stage, StageId id, int replica, boo
   std::size_t f = warm_up;
   std::size_t b = 0;
   const auto add_backward = [&] {
+    if (stage.recompute) {
+      order.push_back(forwards[b]);
+      order.back().kind = ActionKind::kRecompute;
+    }
     order.push_back(forwards[b++]);
     order.back().kind = ActionKind::kBackward;
   };

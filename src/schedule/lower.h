@@ -11,6 +11,8 @@
 //   free          what the forward saved and received, at once where nothing goes back
 // Around a backward likewise, with backward messages, and afterwards
 //   free          what the forward saved; the forward and backward messages received
+// A recompute reads the forward messages that its forward received, so nothing is around it;
+// it stands before the backward's wait_receives, and may run while they are on the way.
 // Post_receives of every edge's first window stand at the program's start. A channel is
 // (edge, direction, pair of ranks); its messages are in the order of their samples on
 // both sides. Between stages on the same rank there is no message. After a rank's last

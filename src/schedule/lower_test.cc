@@ -80,6 +80,18 @@ TEST(Lower, ChainOfTwo) {
                                                  "sent 0>1 B [1,2)", "sent 0>1 B [2,3)", "step 1"));
 }
 
+TEST(Lower, ARecomputeStandsBeforeTheWaitForItsBackwardsMessages) {
+  const TestPlan t =
+      make_plan({.edges = "0>1", .in_flight = {1, 1}, .samples = 1, .recompute = {0, 1}});
+  const Schedule schedule = lowered(t, 1);
+  EXPECT_THAT(texts(t, schedule, 0),
+              ElementsAre("post 0>1 B [0,1)", "0F0", "send 0>1 F [0,1)", "0R0", "recv 0>1 B [0,1)",
+                          "0B0", "free 0 [0,1)", "free 0>1 B [0,1)", "sent 0>1 F [0,1)", "step 0"));
+  EXPECT_THAT(texts(t, schedule, 1), ElementsAre("post 0>1 F [0,1)", "recv 0>1 F [0,1)", "1F0",
+                                                 "1R0", "1B0", "send 0>1 B [0,1)", "free 1 [0,1)",
+                                                 "free 0>1 F [0,1)", "sent 0>1 B [0,1)", "step 1"));
+}
+
 TEST(Lower, MessagesKnowTheirEnds) {
   const TestPlan t =
       make_plan({.edges = "0>1", .in_flight = {4, 4}, .samples = 4, .sizes = {2, 4}});

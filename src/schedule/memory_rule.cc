@@ -1,8 +1,10 @@
 #include "schedule/memory_rule.h"
 
 #include <algorithm>
+#include <set>
 
 #include "plan/stage_memory.h"
+#include "schedule/owner_map.h"
 
 namespace graphpipe {
 
@@ -11,7 +13,10 @@ MemoryRule::MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& 
     : plan_(plan),
       graph_(graph),
       costs_(costs),
-      device_(cluster.type_of(schedule.ranks[rank.index()].device)) {
+      device_(cluster.type_of(schedule.ranks[rank.index()].device)),
+      samples_(schedule.samples),
+      recompute_(stages_that_recompute(plan, stages_with_backward(plan, graph))) {
+  if (!schedule.training) recompute_.assign(plan.stages.size(), false);
   const DeviceId device = schedule.ranks[rank.index()].device;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const Stage& stage = plan.stages[s];
@@ -27,12 +32,15 @@ MemoryEffect MemoryRule::of(const Action& action) {
     case ActionKind::kForward: {
       const std::int64_t arrived = take_arrived(action);
       const TaskBytes& bytes = task_bytes(action);
-      return {bytes.saved - arrived, bytes.workspace + arrived};
+      return {bytes.kept - arrived, bytes.saved - bytes.kept + bytes.workspace + arrived};
+    }
+    case ActionKind::kRecompute: {
+      const TaskBytes& bytes = task_bytes(action);
+      return {bytes.saved - bytes.kept, bytes.workspace};
     }
     case ActionKind::kBackward:
     case ActionKind::kBackwardInput:
     case ActionKind::kBackwardWeight:
-    case ActionKind::kRecompute:
       return {0, task_bytes(action).workspace};
     case ActionKind::kStep:
       return {0, step_bytes_[action.stage]};
@@ -42,8 +50,9 @@ MemoryEffect MemoryRule::of(const Action& action) {
       }
       return {};
     case ActionKind::kPostReceive:
-    case ActionKind::kStartSend:
       return {action.bytes, 0};
+    case ActionKind::kStartSend:
+      return of_send(action);
     case ActionKind::kWaitSend:
       return {-action.bytes, 0};
     case ActionKind::kFree:
@@ -66,15 +75,38 @@ std::int64_t MemoryRule::take_arrived(const Action& task) {
   return bytes;
 }
 
-const MemoryRule::TaskBytes& MemoryRule::task_bytes(const Action& action) {
-  const std::int64_t samples = action.samples.size();
-  const auto [at, is_new] = task_bytes_.try_emplace({action.stage, samples});
-  if (is_new && samples > 0) {
-    const std::vector<OpId>& ops = plan_.stage(action.stage).ops;
-    at->second.saved = stage_saved_bytes(costs_, graph_, ops, samples, device_);
-    at->second.workspace = stage_cost(costs_, graph_, ops, samples, device_).workspace_bytes;
+// What a stage that recomputes gives away is not among what it keeps: all of it exists while
+// any of its messages is packed.
+MemoryEffect MemoryRule::of_send(const Action& send) {
+  if (send.direction == Direction::kBackward) return {send.bytes, 0};
+  const SampleRange task =
+      replica_samples(plan_.stage(send.stage), send.replica, send.micro_batch, samples_);
+  return {send.bytes, task_bytes(send.stage, task.size()).outputs};
+}
+
+// Each tensor once, whoever reads it.
+std::int64_t MemoryRule::outputs_bytes(StageId stage, std::int64_t samples) const {
+  std::set<TensorId> outputs;
+  for (const StageEdge& edge : plan_.edges) {
+    if (edge.from == stage) outputs.insert(edge.tensors.begin(), edge.tensors.end());
   }
-  return at->second;
+  std::int64_t bytes = 0;
+  for (const TensorId tensor : outputs) bytes += tensor_bytes(graph_.tensor(tensor), samples);
+  return bytes;
+}
+
+const MemoryRule::TaskBytes& MemoryRule::task_bytes(StageId stage, std::int64_t samples) {
+  const auto [at, is_new] = task_bytes_.try_emplace({stage, samples});
+  TaskBytes& bytes = at->second;
+  if (!is_new || samples <= 0) return bytes;
+  const std::vector<OpId>& ops = plan_.stage(stage).ops;
+  bytes.saved = bytes.kept = stage_saved_bytes(costs_, graph_, ops, samples, device_);
+  bytes.workspace = stage_cost(costs_, graph_, ops, samples, device_).workspace_bytes;
+  if (recompute_[stage.index()]) {
+    bytes.kept = stage_input_bytes(graph_, ops, samples);
+    bytes.outputs = outputs_bytes(stage, samples);
+  }
+  return bytes;
 }
 
 }  // namespace graphpipe

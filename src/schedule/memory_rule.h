@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "cost/cost_model.h"
 #include "schedule/schedule.h"
@@ -32,10 +33,17 @@ class MemoryRule {
 
  private:
   struct TaskBytes {
-    std::int64_t saved = 0;
+    std::int64_t saved = 0;    // by a whole forward
+    std::int64_t kept = 0;     // of these, from the forward on: all, or the inputs alone
+    std::int64_t outputs = 0;  // tensors that leave the stage, where they are not kept
     std::int64_t workspace = 0;
   };
-  const TaskBytes& task_bytes(const Action& action);
+  const TaskBytes& task_bytes(StageId stage, std::int64_t samples);
+  const TaskBytes& task_bytes(const Action& action) {
+    return task_bytes(action.stage, action.samples.size());
+  }
+  std::int64_t outputs_bytes(StageId stage, std::int64_t samples) const;
+  MemoryEffect of_send(const Action& send);
   // Forward messages of the task: from its end on among what it saved.
   std::int64_t take_arrived(const Action& task);
 
@@ -43,6 +51,8 @@ class MemoryRule {
   const Graph& graph_;
   const CostModel& costs_;
   const DeviceType& device_;
+  std::int64_t samples_;         // of the schedule
+  std::vector<bool> recompute_;  // [stage]: in this schedule
   std::int64_t static_bytes_ = 0;
   std::map<StageId, std::int64_t> step_bytes_;
   std::map<std::pair<StageId, std::int64_t>, std::int64_t> arrived_;  // by stage, micro-batch

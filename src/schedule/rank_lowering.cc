@@ -130,8 +130,12 @@ void RankLowering::free(const Action& compute, bool backward, std::vector<Action
 }
 
 void RankLowering::lower(const Action& compute, std::vector<Action>& out) {
+  if (compute.kind == ActionKind::kRecompute) {
+    out.push_back(compute);
+    return;
+  }
   GP_CHECK(compute.kind == ActionKind::kForward || compute.kind == ActionKind::kBackward,
-           "only forwards and backwards are lowered");
+           "only forwards, recomputes and backwards are lowered");
   const bool backward = compute.kind == ActionKind::kBackward;
   const Direction direction = backward ? Direction::kBackward : Direction::kForward;
   map_.for_each_incoming(compute.stage, rank_, direction, compute.samples,

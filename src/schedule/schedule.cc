@@ -41,6 +41,14 @@ void ActionCursor::settle() {
   }
 }
 
+std::vector<bool> stages_that_recompute(const Plan& plan, const std::vector<bool>& backward) {
+  std::vector<bool> result;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    result.push_back(plan.stages[s].recompute && backward[s]);
+  }
+  return result;
+}
+
 std::vector<bool> stages_with_backward(const Plan& plan, const Graph& graph) {
   const std::vector<bool> needs = needs_gradient(graph);
   std::vector<bool> backward(plan.stages.size(), false);

@@ -1,8 +1,8 @@
 // What each rank does, in order. Planners do not see this; the simulator and the
 // runtime execute it, so an order that simulates is the order that runs.
 //
-// A Schedule has two forms of one type: *compute only* (forwards and backwards; the
-// text form) and *lowered* (with every receive, send, reduction, free and step: one
+// A Schedule has two forms of one type: *compute only* (forwards, recomputes and
+// backwards; the text form) and *lowered* (with every receive, send, reduction, free and step: one
 // program a rank). build.h makes the first, lower.h the second from it.
 
 #pragma once
@@ -31,7 +31,7 @@ enum class ActionKind {
   kBackward,        // B: both halves
   kBackwardInput,   // I
   kBackwardWeight,  // W
-  kRecompute,       // R: the forward again, before a backward
+  kRecompute,       // R: the forward again, right before a backward
   kPostReceive,     // the buffer exists and the peer may fill it
   kWaitReceive,     // the message is there
   kStartSend,       // the message is packed and on its way
@@ -134,6 +134,8 @@ class ActionCursor {
 //       the stage has a backward, once backward
 //   S4  on each stage and replica fw(i) precedes fw(i+1) and bw(i) precedes bw(i+1)
 //   S5  no stage has more samples in flight than its plan says
+//   S6  where a stage recomputes, the recompute of its micro-batch stands right before each
+//       backward (or its input half) on the rank; there is no other
 // Throws InputError(where, "S2: ...") with the schedule drawn and the action at fault
 // marked:
 //   s: S2: a backward before its forward
@@ -154,6 +156,10 @@ std::string to_text(const Action& action, const Plan& plan);
 // samples; it trains where there is a backward.
 std::string to_text(const Schedule& schedule, const Plan& plan);
 Schedule parse_schedule(std::string_view text, const Plan& plan, const std::string& where);
+
+// Whether the stage runs its forwards again in a schedule that trains: where the plan says
+// so, and it has a backward. Indexed by stage; `backward` is stages_with_backward().
+std::vector<bool> stages_that_recompute(const Plan& plan, const std::vector<bool>& backward);
 
 // Whether the stage has anything to do backward: a gradient flows to one of its
 // parameters or through it to another stage's. Indexed by stage.

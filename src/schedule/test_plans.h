@@ -33,6 +33,7 @@ struct PlanSpec {
   std::vector<int> untrained = {};           // stages without parameters (a ReLU)
   std::vector<int> tied = {};                // stages that share one weight
   std::vector<int> metrics = {};             // stages that end in a metric, not in a loss
+  std::vector<int> recompute = {};           // stages that do
   ScheduleKind kind = ScheduleKind::k1F1B;
   int stages = 0;  // where in_flight is empty
 };
@@ -131,6 +132,8 @@ inline TestPlan make_plan(const PlanSpec& spec) {
     stage.replication = in_turn ? Replication::kRoundRobin : Replication::kSplit;
     stage.micro_batch = spec.sizes.empty() ? 1 : spec.sizes.at(s);
     stage.kfkb = spec.in_a_row.empty() ? 1 : spec.in_a_row.at(s);
+    stage.recompute =
+        std::ranges::find(spec.recompute, static_cast<int>(s)) != spec.recompute.end();
   }
   result.cluster = test_cluster(devices);
   plan.model = "test";
@@ -187,6 +190,9 @@ inline PlanSpec random_spec(std::uint64_t seed, bool gpipe = false) {
   spec.chain_order = below(3) == 0;
   spec.in_flight_scale = 1 + below(2);
   if (gpipe) spec.kind = ScheduleKind::kGpipe;
+  for (int s = 0; s < spec.stages; ++s) {
+    if (below(3) == 0) spec.recompute.push_back(s);
+  }
   return spec;
 }
 

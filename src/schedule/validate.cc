@@ -1,4 +1,4 @@
-// S1 to S5, rule by rule, over the actions in order, repetitions included.
+// S1 to S6, rule by rule, over the actions in order, repetitions included.
 
 #include <algorithm>
 #include <optional>
@@ -39,13 +39,15 @@ class Checker {
         plan_(plan),
         where_(where),
         placed_(placements(plan)),
-        backward_(stages_with_backward(plan, graph)) {}
+        backward_(stages_with_backward(plan, graph)),
+        recompute_(stages_that_recompute(plan, backward_)) {}
 
   void check_placement() const;  // S1
   void check_order() const;      // S2
   void check_coverage() const;   // S3
   void check_ascending() const;  // S4
   void check_in_flight() const;  // S5
+  void check_recompute() const;  // S6
 
  private:
   [[noreturn]] void fail(RankId rank, std::int64_t position, const std::string& what) const {
@@ -65,6 +67,7 @@ class Checker {
   }
   bool trains(StageId stage) const { return schedule_.training && backward_[stage.index()]; }
   void check_task(RankId rank, std::int64_t position, const Action& action) const;
+  void check_recompute_of(RankId rank) const;
   void check_coverage_of(RankId rank, Placement own) const;
   std::int64_t most_in_flight(RankId rank, Placement own, std::int64_t limit) const;
 
@@ -73,6 +76,7 @@ class Checker {
   const std::string& where_;
   std::vector<std::vector<Placement>> placed_;  // [rank]
   std::vector<bool> backward_;                  // [stage]
+  std::vector<bool> recompute_;                 // [stage]
 };
 
 bool is_of(const Action& action, Placement own) {
@@ -111,7 +115,10 @@ void Checker::check_order() const {
       if (!is_of(action, own) || !is_compute(action.kind)) return;
       if (i >= forward.size()) return;  // S3's
       if (action.kind == ActionKind::kForward) forward[i] = true;
-      if (!forward[i]) fail(rank, position, "S2: a backward before its forward");
+      if (forward[i]) return;
+      const bool again = action.kind == ActionKind::kRecompute;
+      fail(rank, position,
+           fmt::format("S2: a {} before its forward", again ? "recompute" : "backward"));
     });
   });
 }
@@ -234,6 +241,44 @@ void Checker::check_in_flight() const {
   });
 }
 
+bool same_task(const Action& a, const Action& b) {
+  return a.stage == b.stage && a.replica == b.replica && a.micro_batch == b.micro_batch &&
+         a.samples == b.samples;
+}
+
+void Checker::check_recompute_of(RankId rank) const {
+  std::optional<Action> before;  // a recompute that waits for its backward
+  std::int64_t end = 0;
+  const auto unused = [&](std::int64_t position) {
+    fail(rank, position - 1,
+         fmt::format("S6: {}: its backward must stand right behind", task_name(*before)));
+  };
+  for_each_action(rank, [&](const Action& action, std::int64_t position) {
+    end = position + 1;
+    const bool is_first_pass = pass_of(action.kind) == Pass::kBackward;
+    const bool is_ready = before && same_task(*before, action);
+    if (before && !(is_first_pass && is_ready)) unused(position);
+    if (action.kind == ActionKind::kRecompute) {
+      if (!schedule_.training || !recompute_[action.stage.index()]) {
+        fail(rank, position,
+             fmt::format("S6: stage {} does not recompute in this plan", action.stage.value));
+      }
+      before = action;
+      return;
+    }
+    if (is_first_pass && recompute_[action.stage.index()] && !is_ready) {
+      fail(rank, position,
+           fmt::format("S6: {}: its forward must run again right before", task_name(action)));
+    }
+    before.reset();
+  });
+  if (before) unused(end);
+}
+
+void Checker::check_recompute() const {
+  for (std::size_t r = 0; r < placed_.size(); ++r) check_recompute_of(RankId(r));
+}
+
 }  // namespace
 
 void validate(const Schedule& schedule, const Plan& plan, const Graph& graph,
@@ -244,6 +289,7 @@ void validate(const Schedule& schedule, const Plan& plan, const Graph& graph,
   checker.check_coverage();
   checker.check_ascending();
   checker.check_in_flight();
+  checker.check_recompute();
 }
 
 }  // namespace graphpipe

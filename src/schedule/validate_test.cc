@@ -43,6 +43,42 @@ TEST(ScheduleValidate, AcceptsForwardsOnly) {
             "");
 }
 
+// As fault(), where the first stage recomputes.
+std::string recompute_fault(const std::string& grid) {
+  const TestPlan t =
+      make_plan({.edges = "0>1", .in_flight = {2, 1}, .samples = 2, .recompute = {0}});
+  return fault_of(parse_schedule(grid, t.plan, "grid"), t);
+}
+
+TEST(ScheduleValidate, S6ARecomputeStandsRightBeforeItsBackward) {
+  const std::string last = "\n      1F0 1B0 1F1 1B1";
+  EXPECT_EQ(recompute_fault("0F0 0F1 0R0 0B0 0R1 0B1" + last), "");
+  EXPECT_EQ(recompute_fault("0F0 0F1 0R0 0I0 0W0 0R1 0B1" + last), "");
+  EXPECT_EQ(recompute_fault("0F0 0F1 0B0 0R1 0B1" + last),
+            "s: S6: stage 0, micro-batch 0: its forward must run again right before\n"
+            "  rank 0: 0F0 0F1 0B0 0R1 0B1\n"
+            "                  ^ here\n"
+            "  rank 1: 1F0 1B0 1F1 1B1");
+  EXPECT_EQ(recompute_fault("0F0 0R0 0F1 0B0 0R1 0B1" + last),
+            "s: S6: stage 0, micro-batch 0: its backward must stand right behind\n"
+            "  rank 0: 0F0 0R0 0F1 0B0 0R1 0B1\n"
+            "              ^ here\n"
+            "  rank 1: 1F0 1B0 1F1 1B1");
+  EXPECT_EQ(recompute_fault("0R0 0F0 0F1 0B0 0R1 0B1" + last),
+            "s: S2: a recompute before its forward\n"
+            "  rank 0: 0R0 0F0 0F1 0B0 0R1 0B1\n"
+            "          ^ here\n"
+            "  rank 1: 1F0 1B0 1F1 1B1");
+}
+
+TEST(ScheduleValidate, S6OtherStagesDoNotRecompute) {
+  EXPECT_EQ(recompute_fault("0F0 0F1 0R0 0B0 0R1 0B1\n      1F0 1R0 1B0 1F1 1B1"),
+            "s: S6: stage 1 does not recompute in this plan\n"
+            "  rank 0: 0F0 0F1 0R0 0B0 0R1 0B1\n"
+            "  rank 1: 1F0 1R0 1B0 1F1 1B1\n"
+            "              ^ here");
+}
+
 TEST(ScheduleValidate, S1RanksAreThePlansDevices) {
   const TestPlan t = make_plan({.edges = "0>1", .in_flight = {2, 1}, .samples = 2});
   Schedule schedule = build_schedule(t.plan, t.graph, 2);

@@ -23,19 +23,23 @@ namespace graphpipe {
 //   V5  memory of every device stays within its limit
 //   V6  no rank runs two things at once; a rank runs only its stages' work
 //   V7  every task has exactly the samples that the owner map gives it, and every message
-//       the samples that its ends compute
+//       the samples that its ends compute; a stage that recomputes does so for every backward
 //   V8  every parameter is stepped once, after its last backward and its reduction
-//   P1 to P7, S1 to S5 as in plan.h and schedule.h
+//   P1 to P7, S1 to S6 as in plan.h and schedule.h
 //
 // What memory counts, on each rank:
 //   static     weights, gradients, optimiser state (weights alone where nothing is trained)
 //   saved      what a forward saves (stage_saved_bytes of its samples), from its start to
-//              the free
+//              the free; of a stage that recomputes its inputs alone (stage_input_bytes) from
+//              the forward's start, and the rest from the recompute's
 //   received   a message, from its post to its free; a forward message only until the
 //              forward that reads it has run: its tensors are then among what is saved
 //   sent       a message, from start_send to wait_send: it is a packed copy
 //   workspace  of the largest operator, while a task runs; the temporaries of the optimiser,
-//              while a step runs
+//              while a step runs. Of a stage that recomputes moreover, while a forward runs,
+//              the rest of what a whole forward saves, and while one of its messages is
+//              packed, the tensors that leave the stage: from above, for a forward that keeps
+//              nothing may let go of a tensor after its last reader
 struct Fault {
   std::string rule;   // "V3"
   std::string where;  // "rank 1, action 17: recv 0>2 F [4,8)"

@@ -33,6 +33,7 @@ VerifyContext::VerifyContext(const Schedule& schedule_, const Plan& plan_, const
       edges(stage_edges(plan_)),
       backward(schedule_.training ? stages_with_backward(plan_, graph_)
                                   : std::vector<bool>(plan_.stages.size(), false)),
+      recompute(stages_that_recompute(plan_, backward)),
       edge_backward(edges_with_backward(plan_, backward)) {}
 
 std::string VerifyContext::place(RankId rank, std::int64_t position, const Action& action) const {

@@ -36,6 +36,7 @@ struct VerifyContext {
   std::vector<std::vector<Placement>> placed;  // [rank]
   StageEdges edges;
   std::vector<bool> backward;       // [stage]: runs backwards in this schedule
+  std::vector<bool> recompute;      // [stage]: and forwards again before them
   std::vector<bool> edge_backward;  // [edge]: messages go back over it
 
   // "rank 1, action 17: recv 0>2 F [4,8)"

@@ -107,6 +107,7 @@ class StructureCheck {
     switch (action.kind) {
       case ActionKind::kForward:
       case ActionKind::kBackward:
+      case ActionKind::kRecompute:
       case ActionKind::kStep:
         return std::nullopt;
       case ActionKind::kFree:
@@ -122,7 +123,6 @@ class StructureCheck {
         return bucket_problem(rank, action);
       case ActionKind::kBackwardInput:
       case ActionKind::kBackwardWeight:
-      case ActionKind::kRecompute:
       case ActionKind::kMakeVersion:
       case ActionKind::kDropVersion:
         break;

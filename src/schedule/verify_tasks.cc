@@ -1,5 +1,6 @@
 // V7 of tasks: every replica runs each micro-batch of which the owner map gives it samples
-// once forward and, where there is something to do, once backward, with those samples.
+// once forward and, where there is something to do, once backward, with those samples; and
+// where the stage recomputes, once forward again.
 
 #include "base/error.h"
 #include "schedule/owner_map.h"
@@ -17,7 +18,8 @@ class TaskCheck {
         faults_(faults),
         count_(micro_batch_count(context.plan.stage(own.stage), context.schedule.samples)),
         forward_(static_cast<std::size_t>(count_), false),
-        backward_(static_cast<std::size_t>(count_), false) {}
+        backward_(static_cast<std::size_t>(count_), false),
+        recompute_(static_cast<std::size_t>(count_), false) {}
 
   void run() {
     for (ActionCursor at(context_.schedule, context_.plan, rank_); !at.done(); at.next()) {
@@ -25,9 +27,11 @@ class TaskCheck {
       if (action.stage != own_.stage) continue;
       if (action.kind == ActionKind::kForward) check(at, forward_);
       if (action.kind == ActionKind::kBackward) check(at, backward_);
+      if (action.kind == ActionKind::kRecompute) check(at, recompute_);
     }
     report_missing(forward_, "forward");
     if (context_.backward[own_.stage.index()]) report_missing(backward_, "backward");
+    if (context_.recompute[own_.stage.index()]) report_missing(recompute_, "forward again");
   }
 
  private:
@@ -43,6 +47,10 @@ class TaskCheck {
     }
     if (action.kind == ActionKind::kBackward && !context_.backward[own_.stage.index()]) {
       fault("the stage has nothing to do backward in this schedule");
+      return;
+    }
+    if (action.kind == ActionKind::kRecompute && !context_.recompute[own_.stage.index()]) {
+      fault("the stage does not recompute in this schedule");
       return;
     }
     const SampleRange expected = context_.task_samples(action);
@@ -75,6 +83,7 @@ class TaskCheck {
   std::int64_t count_;
   std::vector<bool> forward_;
   std::vector<bool> backward_;
+  std::vector<bool> recompute_;
 };
 
 }  // namespace

@@ -95,6 +95,38 @@ TEST(Verify, PeakMemoryByHand) {
   EXPECT_EQ(verification.memory[1].peak_at, "1F2");
 }
 
+// A chain of four, 4, 3, 2, 1 samples in flight, all recomputing. A sample's input is 16 bytes,
+// and so is what a stage makes; the last stage also has the target (16), and the loss (4).
+TEST(Verify, PeakMemoryWithRecomputationByHand) {
+  PlanSpec spec = {.edges = "0>1 1>2 2>3", .in_flight = {4, 3, 2, 1}, .samples = 8};
+  spec.recompute = {0, 1, 2, 3};
+  const TestPlan t = make_plan(spec);
+  const Verification verification = verified(t, 8);
+  ASSERT_EQ(faults_text(verification), "");
+  const std::int64_t static_bytes = 2 * 4 * (16 + 4);
+  const std::int64_t message = message_bytes(t.graph, t.plan.edges[0], 1, false);
+  // Rank 0: four inputs and the one output that its forward made again; two sends on the way;
+  // of gradients the one that came and two that are posted.
+  EXPECT_EQ(verification.memory[0].peak_bytes,
+            static_bytes + 4 * 16 + 16 + 2 * message + 3 * message);
+  EXPECT_EQ(verification.memory[0].peak_at, "post 0>1 B [2,3)");
+  // Rank 3: input and target, while the forward runs also output and loss; its message and two
+  // that are posted, two gradients on the way out.
+  EXPECT_EQ(verification.memory[3].peak_bytes,
+            static_bytes + (16 + 16) + (16 + 4) + 3 * message + 2 * message);
+  EXPECT_EQ(verification.memory[3].peak_at, "3F2");
+}
+
+TEST(Verify, RecomputationSavesWhatLiesBetweenInputsAndOutputs) {
+  PlanSpec spec = {.edges = "0>2 1>2", .in_flight = {4, 4, 2}, .samples = 16};
+  const Verification kept = verified(make_plan(spec), 16);
+  spec.recompute = {0};
+  const Verification again = verified(make_plan(spec), 16);
+  // Four outputs of 16 bytes are kept; one is made again.
+  EXPECT_EQ(kept.memory[0].peak_bytes - again.memory[0].peak_bytes, 3 * 16);
+  EXPECT_EQ(kept.memory[1].peak_bytes, again.memory[1].peak_bytes);
+}
+
 TEST(Verify, PeakMemoryOfAdamIsAtTheStepWhereLittleIsSaved) {
   TestPlan t = make_plan({.edges = "", .in_flight = {1}, .samples = 8, .stages = 1});
   t.plan.optimizer = OptimizerKind::kAdam;

@@ -41,6 +41,7 @@ struct Birth {
 
 struct Saved {
   Birth birth;
+  bool recomputed = false;
   bool backward_done = false;
 };
 
@@ -85,6 +86,9 @@ class RankValues {
       case ActionKind::kBackward:
         visit_backward(action);
         break;
+      case ActionKind::kRecompute:
+        visit_recompute(action);
+        break;
       case ActionKind::kPostReceive:
         visit_post(action);
         break;
@@ -105,7 +109,6 @@ class RankValues {
       case ActionKind::kStep:
       case ActionKind::kBackwardInput:
       case ActionKind::kBackwardWeight:
-      case ActionKind::kRecompute:
       case ActionKind::kMakeVersion:
       case ActionKind::kDropVersion:
         break;
@@ -136,14 +139,27 @@ class RankValues {
     saved_.emplace(saved_key(action), Saved{here_});  // a second run is verify_tasks()'s to say
   }
 
+  // What the task's forward saved, or a fault.
+  Saved* find_saved(const Action& task) {
+    const auto at = saved_.find(saved_key(task));
+    if (at != saved_.end()) return &at->second;
+    fault("V4", ended_saved_.contains(saved_key(task))
+                    ? "uses what its forward saved, which was freed before"
+                    : "runs before its forward, so nothing is saved for it");
+    return nullptr;
+  }
+
+  void visit_recompute(const Action& action) {
+    if (Saved* saved = find_saved(action)) saved->recomputed = true;
+    use_messages(action, Direction::kForward, false);
+  }
+
   void visit_backward(const Action& action) {
-    const auto at = saved_.find(saved_key(action));
-    if (at != saved_.end()) {
-      at->second.backward_done = true;
-    } else {
-      fault("V4", ended_saved_.contains(saved_key(action))
-                      ? "uses what its forward saved, which was freed before"
-                      : "runs before its forward, so nothing is saved for it");
+    if (Saved* saved = find_saved(action)) {
+      if (context_.recompute[action.stage.index()] && !saved->recomputed) {
+        fault("V4", "runs before its forward has run again, so its values are not there");
+      }
+      saved->backward_done = true;
     }
     use_messages(action, Direction::kForward, true);
     use_messages(action, Direction::kBackward, true);
@@ -260,7 +276,8 @@ class RankValues {
     std::vector<std::int64_t> state;
     for (const auto& [key, saved] : saved_) {
       const std::int64_t first = key.micro_batch * context_.plan.stage(key.stage).micro_batch;
-      state.insert(state.end(), {0, key.stage.value, first - origin, saved.backward_done});
+      state.insert(state.end(),
+                   {0, key.stage.value, first - origin, saved.recomputed, saved.backward_done});
     }
     const auto add = [&](const MessageKey& key, std::int64_t kind) {
       state.insert(state.end(), {kind, key.edge.value, static_cast<std::int64_t>(key.direction),

@@ -340,5 +340,42 @@ TEST(VerifyPlanFaults, EvaluationIsVerifiedToo) {
                                   testing::StartsWith("evaluation, rank 1, ")));
 }
 
+class VerifyRecompute : public VerifyFaults {
+ protected:
+  void SetUp() override {
+    use({.edges = "0>1", .in_flight = {2, 1}, .samples = 2, .recompute = {0}});
+    ASSERT_THAT(faults(), testing::ElementsAre());
+  }
+};
+
+TEST_F(VerifyRecompute, V7ABackwardWithoutItsRecompute) {
+  drop(0, "0R0");
+  EXPECT_THAT(
+      faults(),
+      testing::ElementsAre(
+          Fault{"V4", "rank 0, action 7: 0B0",
+                "runs before its forward has run again, so its values are not there"},
+          Fault{"V7", "rank 0", "stage 0 never runs micro-batch 0 forward again, samples [0,1)"}));
+}
+
+TEST_F(VerifyRecompute, V4ARecomputeAfterItsValuesAreFreed) {
+  move_before(0, "0R0", "0R1");
+  EXPECT_THAT(faults(),
+              testing::ElementsAre(
+                  Fault{"V4", "rank 0, action 7: 0B0",
+                        "runs before its forward has run again, so its values are not there"},
+                  Fault{"V4", "rank 0, action 10: 0R0",
+                        "uses what its forward saved, which was freed before"}));
+}
+
+TEST_F(VerifyRecompute, V7ARecomputeThatThePlanDoesNotWant) {
+  t_.plan.stages[0].recompute = false;
+  EXPECT_THAT(
+      faults(),
+      testing::ElementsAre(
+          Fault{"V7", "rank 0, action 6: 0R0", "the stage does not recompute in this schedule"},
+          Fault{"V7", "rank 0, action 11: 0R1", "the stage does not recompute in this schedule"}));
+}
+
 }  // namespace
 }  // namespace graphpipe

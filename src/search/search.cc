@@ -72,8 +72,9 @@ void fill_estimate(Plan& plan, const Trace& trace, const Verification& verificat
   estimate.stage_memory_bytes = stage_peaks(plan, verification.memory);
   estimate.stage_tps_s.clear();
   for (const Stage& stage : plan.stages) {
-    estimate.stage_tps_s.push_back(
-        stage_tps_s(table, stage.ops, stage.micro_batch, static_cast<int>(stage.devices.size())));
+    estimate.stage_tps_s.push_back(stage_tps_s(table, stage.ops, stage.micro_batch,
+                                               static_cast<int>(stage.devices.size()),
+                                               stage.recompute));
   }
   const int max_width = problem.options.data_parallel ? problem.cluster->device_count() : 1;
   estimate.lower_bound_s =

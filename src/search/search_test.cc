@@ -28,6 +28,10 @@ TEST(IterationFloor, IsNeverAboveTheSimulatedIteration) {
     TestProblem test =
         random_problem(kBranches, 6, 5 + static_cast<std::int64_t>(seed), false, seed);
     if (seed % 3 == 0) test.cluster.cores_per_node = 2;
+    if (seed % 5 == 0) {
+      test.options.recompute = true;
+      test.cluster.types[0].memory_bytes = 40'000;
+    }
     for (Level& level : test.cluster.levels) {
       level.link = {.bandwidth_bytes_per_s = seed % 2 == 0 ? 1e5 : 1e8, .latency_s = 1e-5};
     }

@@ -27,6 +27,19 @@ TEST(KnownAnswers, ChainOf4TakesMicroBatchesPlusDepthMinusOneTasks) {
   }
 }
 
+// A forward more for each micro-batch on each rank: the last stage is busy for 4 m. Before it
+// works p - 1 forwards run; after its last backward the others have run theirs again already,
+// while they waited for its gradient, and p - 1 backwards remain.
+TEST(KnownAnswers, RecomputationAddsAForwardAMicroBatchAndNoneToTheDrain) {
+  for (const std::int64_t m : {1, 2, 3, 4, 5, 8, 16, 100}) {
+    EXPECT_DOUBLE_EQ(
+        iteration_s(
+            {.edges = kChainOf4, .in_flight = {4, 3, 2, 1}, .samples = m, .recompute = true}),
+        4.0 * static_cast<double>(m) + 3 * (1 + 2))
+        << m << " micro-batches";
+  }
+}
+
 TEST(KnownAnswers, ThreeParallelStagesAndAJoinHaveDepthTwo) {
   for (const std::int64_t m : {1, 2, 8, 16}) {
     EXPECT_DOUBLE_EQ(iteration_s({kThreeJoin, {2, 2, 2, 1}, m}), 3.0 * static_cast<double>(m + 1))

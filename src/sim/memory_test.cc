@@ -64,6 +64,14 @@ TEST(Memory, CountsMessagesFromPostToFreeAndFromStartToWait) {
                                              32 + there, 32 + back, 16 + back));
 }
 
+TEST(Memory, AStageThatRecomputesHoldsItsInputsUntilItsForwardRunsAgain) {
+  // One stage: a sample's input and target are kept, its prediction and loss are not.
+  const Pipeline p =
+      make_pipeline({.edges = "", .in_flight = {2}, .samples = 2, .recompute = true});
+  const Trace trace = simulate_plan(p.plan, p.graph, p.cluster, p.costs, {.events = true});
+  EXPECT_EQ(over_time(trace, 0), "0 16, 0 32, 1 24, 1 40, 2 32, 2 40, 5 24, 5 32, 8 16");
+}
+
 TEST(Memory, WorkspaceLastsAsLongAsItsTask) {
   const Pipeline p = make_pipeline({"", {1}, 1});
   const Trace trace =

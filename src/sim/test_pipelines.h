@@ -27,6 +27,7 @@ struct PipelineSpec {
   std::vector<int> widths = {};          // [stage]: devices; none: 1
   Replication replication = Replication::kSplit;
   bool chain_order = false;  // order edges between consecutive stages
+  bool recompute = false;    // on every stage
 };
 
 struct Pipeline {
@@ -108,6 +109,7 @@ inline Pipeline make_pipeline(const PipelineSpec& spec) {
     stage.replication = spec.replication;
     stage.micro_batch = spec.sizes.empty() ? 1 : spec.sizes.at(s);
     stage.in_flight_samples = spec.in_flight[s];
+    stage.recompute = spec.recompute;
   }
   pipeline.cluster = free_cluster(devices);
   pipeline.plan.model = "test";
@@ -149,6 +151,7 @@ inline Pipeline random_pipeline(std::uint64_t seed) {
   const double bandwidths[] = {kFreeBandwidth, 4000, 500};
   p.cluster.levels[0].link = {bandwidths[below(3)], latencies_s[below(3)]};
   if (below(2) == 0) p.cluster.cores_per_node = 2;
+  for (Stage& stage : p.plan.stages) stage.recompute = below(3) == 0;
   validate(p.plan, p.graph, p.cluster, fmt::format("seed {}", seed));
   return p;
 }

@@ -1,4 +1,5 @@
-// Data parallelism: one stage with every operator, on every device.
+// Data parallelism: one stage with every operator, on every device. One micro-batch is in
+// flight, so running forwards again would save nothing, and is never proposed.
 
 #pragma once
 

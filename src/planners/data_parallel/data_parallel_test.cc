@@ -34,6 +34,20 @@ TEST(DataParallel, LargestMicroBatchThatFitsIsFastestWithOverheads) {
   EXPECT_EQ(plan(test).candidates.front().stages[0].micro_batch, 16);
 }
 
+// What a stage saves beside its inputs is needed once even so: this helps where several tasks
+// are in flight, and one stage has one.
+TEST(DataParallel, RecomputationGainsNothingOverOneTaskInFlight) {
+  TestProblem test = even_problem({{}, {0}}, 4, 32);
+  test.costs.ops[0].saved_bytes_per_sample = 1000;
+  test.cluster.types[0].memory_bytes = 5000;
+  test.options.recompute = true;
+  const PlanResult result = plan(test);
+  ASSERT_EQ(result.status, PlanStatus::kOk) << result.reason;
+  for (const Plan& p : result.candidates) EXPECT_FALSE(p.stages[0].recompute);
+  test.cluster.types[0].memory_bytes = 500;
+  EXPECT_EQ(plan(test).status, PlanStatus::kInfeasible);
+}
+
 TEST(DataParallel, SaysHowFarMemoryIsShort) {
   TestProblem test = even_problem({{}, {0}}, 4, 32);
   for (Parameter& param : test.graph.params) param.shape = {1 << 20};

@@ -2,7 +2,8 @@
 //   K  stages            L  layers (here: operators in their order)
 //   M  micro-batches     N  samples in a mini-batch (here: B)
 // Departs from the paper: stages are balanced on seconds, not FLOPs, and every K up to the
-// number of devices is proposed. Activations are kept, not recomputed.
+// number of devices is proposed. Activations are recomputed only with options that say so, on
+// the stages that do not fit otherwise; runs are balanced without the forwards that this adds.
 
 #include "planners/gpipe/gpipe.h"
 
@@ -132,13 +133,13 @@ class ChainPlanner {
     return plan;
   }
 
-  bool fits(const Plan& plan) {
+  bool fits(Plan& plan) {
     const std::int64_t limit = table_.device().memory_bytes;
     std::int64_t most = 0;
     std::size_t fullest = 0;
     for (std::size_t s = 0; s < plan.stages.size(); ++s) {
       const std::int64_t bytes =
-          stage_memory(plan, *problem_.graph, *problem_.costs, table_.device(), StageId(s)).total();
+          fit_by_recompute(plan, problem_, table_.device(), StageId(s), limit).total();
       if (bytes > most) fullest = s;
       most = std::max(most, bytes);
     }

@@ -63,6 +63,25 @@ TEST(Gpipe, EveryCandidateIsValidAndFits) {
   EXPECT_GT(plans, 200);
 }
 
+TEST(Gpipe, RecomputesOnTheStagesThatDoNotFitOtherwise) {
+  TestProblem test = even_problem({{}, {0}}, 2, 64);
+  test.costs.ops[1].saved_bytes_per_sample = 1 << 20;
+  test.cluster.types[0].memory_bytes = 32 << 20;
+  test.options.micro_batches = {1};
+  EXPECT_EQ(plan(test).status, PlanStatus::kInfeasible);
+  test.options.recompute = true;
+  const PlanResult result = plan(test);
+  ASSERT_EQ(result.status, PlanStatus::kOk) << result.reason;
+  for (const Plan& p : result.candidates) {
+    EXPECT_EQ(p.options, "dp,recompute");
+    // Where the first operator is alone on a stage it fits as it is.
+    if (p.stages.size() == 2) {
+      EXPECT_FALSE(p.stages[0].recompute);
+    }
+    EXPECT_TRUE(p.stages.back().recompute);
+  }
+}
+
 TEST(Gpipe, SaysHowFarMemoryIsShort) {
   TestProblem test = even_problem({{}, {0}}, 2, 64);
   for (AffineCosts::Op& op : test.costs.ops) op.saved_bytes_per_sample = 1 << 20;

@@ -84,11 +84,14 @@ double BranchCosts::share_of_device(int branch_class) {
   Counts one(alone_.size(), 0);
   one[at(branch_class)] = 1;
   const Candidate& branch = tables_.group(parallel_, one, {});
-  const double time = costs_.tps_s(branch.sums, branch.spans, 0) / target_s_;
-  const double memory =
-      static_cast<double>(costs_.memory_bytes(branch.sums, branch.spans, 0, given_ + 1)) /
-      static_cast<double>(costs_.memory_limit_bytes());
-  return std::max(time, memory);
+  const auto share = [&](bool recompute) {
+    const double time = costs_.tps_s(branch.sums, branch.spans, 0, recompute) / target_s_;
+    const std::int64_t bytes =
+        costs_.memory_bytes(branch.sums, branch.spans, 0, given_ + 1, recompute);
+    return std::max(time,
+                    static_cast<double>(bytes) / static_cast<double>(costs_.memory_limit_bytes()));
+  };
+  return costs_.may_recompute(branch.sums) ? std::min(share(false), share(true)) : share(false);
 }
 
 // As one stage; -1: not within the target.

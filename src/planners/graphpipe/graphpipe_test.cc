@@ -203,6 +203,7 @@ TEST(Graphpipe, MemoryCapsInFlightCounts) {
 TEST(Graphpipe, EveryCandidateIsValidAndFits) {
   int plans = 0;
   int infeasible = 0;
+  int recompute = 0;
   for (std::uint64_t seed = 0; seed < 120; ++seed) {
     const int n = 3 + static_cast<int>(seed % 14);
     TestProblem test =
@@ -211,11 +212,13 @@ TEST(Graphpipe, EveryCandidateIsValidAndFits) {
     // Room for messages too, and not always enough.
     if (seed % 2 == 1) test.cluster.types[0].memory_bytes += static_cast<std::int64_t>(seed) * 100;
     test.options.data_parallel = seed % 3 != 0;
+    test.options.recompute = seed % 4 == 3;
     const PlanResult result = plan(test);
     infeasible += result.status == PlanStatus::kInfeasible ? 1 : 0;
     EXPECT_EQ(result.status == PlanStatus::kOk, !result.candidates.empty()) << "seed " << seed;
     for (const Plan& p : result.candidates) {
       ++plans;
+      for (const Stage& stage : p.stages) recompute += stage.recompute ? 1 : 0;
       EXPECT_NO_THROW(validate(p, test.graph, test.cluster, "plan")) << "seed " << seed;
       for (std::size_t s = 0; s < p.stages.size(); ++s) {
         EXPECT_LE(
@@ -230,8 +233,38 @@ TEST(Graphpipe, EveryCandidateIsValidAndFits) {
     }
   }
   EXPECT_GT(plans, 500);
+  EXPECT_GT(recompute, 5);
   EXPECT_GT(infeasible, 5);
   EXPECT_LT(infeasible, 60);
+}
+
+// A chain of four equal operators on four devices. A sample saves 10,000 bytes on each, so that
+// the first, with four in flight, does not fit into 25,000, nor does the second.
+TEST(Graphpipe, RecomputesWhereMemoryDoesNotSuffice) {
+  TestProblem test = even_problem(chain(4), 4, 64);
+  for (AffineCosts::Op& op : test.costs.ops) op.saved_bytes_per_sample = 10'000;
+  test.cluster.types[0].memory_bytes = 25'000;
+  test.options.data_parallel = false;
+  test.options.micro_batches = {1};
+  EXPECT_EQ(plan(test).status, PlanStatus::kInfeasible);
+  test.options.recompute = true;
+  const PlanResult result = plan(test);
+  ASSERT_EQ(result.status, PlanStatus::kOk) << result.reason;
+  std::vector<bool> recompute;
+  for (const Stage& stage : result.candidates.front().stages) recompute.push_back(stage.recompute);
+  EXPECT_EQ(recompute, (std::vector<bool>{true, true, false, false}));
+}
+
+TEST(Graphpipe, DoesNotRecomputeWhereMemorySuffices) {
+  TestProblem test = even_problem(joined_branches(2, 3), 4, 64);
+  for (AffineCosts::Op& op : test.costs.ops) op.saved_bytes_per_sample = 10'000;
+  const PlanResult kept = plan(test);
+  test.options.recompute = true;
+  const PlanResult result = plan(test);
+  ASSERT_EQ(result.candidates.size(), kept.candidates.size());
+  for (std::size_t i = 0; i < kept.candidates.size(); ++i) {
+    EXPECT_EQ(plan_hash(result.candidates[i]), plan_hash(kept.candidates[i]));
+  }
 }
 
 TEST(Graphpipe, SameProblemGivesTheSamePlans) {

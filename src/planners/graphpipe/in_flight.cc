@@ -36,8 +36,10 @@ Plan with(const Plan& plan, const std::vector<std::int64_t>& in_flight) {
 void lower_to_fit(Plan& plan, const std::vector<std::int64_t>& least, const PlanMemory& memory) {
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     Stage& stage = plan.stages[s];
+    const std::int64_t b = stage.micro_batch;
     while (stage.in_flight_samples > least[s] && !memory.fits(plan, StageId(s))) {
-      stage.in_flight_samples = std::max(least[s], stage.in_flight_samples - stage.micro_batch);
+      // The mini-batch may not be whole micro-batches; less is.
+      stage.in_flight_samples = std::max(least[s], (stage.in_flight_samples - 1) / b * b);
     }
   }
 }

@@ -33,7 +33,11 @@ LargestOperator largest_operator(SearchContext& context, std::int64_t micro_batc
     const Span spans[] = {{p, p + 1}};
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (int w = 0; w < costs.width_count(); ++w) {
-      least = std::min(least, costs.memory_bytes(context.accumulator.sums(), spans, w, 1));
+      const StageSums& sums = context.accumulator.sums();
+      least = std::min(least, costs.memory_bytes(sums, spans, w, 1));
+      if (costs.may_recompute(sums)) {
+        least = std::min(least, costs.memory_bytes(sums, spans, w, 1, true));
+      }
     }
     if (least > largest.memory_bytes) largest = {p, least};
   }

@@ -126,7 +126,7 @@ void LineSolver::add_runs_to(LineSolution& solution, int from, int to, int width
     const int devices = behind[e].devices + costs_.width(width);
     const int level = behind[e].level + 1;
     if (devices > costs_.device_count() || beaten(solution.at[at(from)], level, devices)) continue;
-    if (!costs_.fits(sums, spans, width, level)) {
+    if (!costs_.fits(sums, spans, width, level, target_s_)) {
       all_fit = false;
       continue;
     }

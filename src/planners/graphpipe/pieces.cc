@@ -244,6 +244,8 @@ class LineClasses {
     hash = combine_hash(hash, std::bit_cast<std::uint64_t>(column.backward_s[i]));
     hash = combine_hash(hash, static_cast<std::uint64_t>(column.saved_bytes[i]));
     hash = combine_hash(hash, static_cast<std::uint64_t>(column.workspace_bytes[i]));
+    if (column.recompute_s.empty()) return;
+    hash = combine_hash(hash, std::bit_cast<std::uint64_t>(column.recompute_s[i]));
   }
 
   void add(std::int64_t number) { hash_ = combine_hash(hash_, static_cast<std::uint64_t>(number)); }

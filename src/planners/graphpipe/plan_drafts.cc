@@ -55,6 +55,7 @@ PlanDraft estimate_draft(const Problem& problem, const Pieces& pieces, const Sta
 
 Plan make_plan(const Problem& problem, const Plan& empty, const Pieces& pieces,
                const StageCosts& costs, const PlanDraft& draft) {
+  const DeviceType device = planning_device(*problem.cluster);
   Plan plan = empty;
   std::vector<int> widths;
   for (const StageDraft& stage : draft.strategy.stages) widths.push_back(costs.width(stage.width));
@@ -71,6 +72,9 @@ Plan make_plan(const Problem& problem, const Plan& empty, const Pieces& pieces,
   const std::vector<std::int64_t> in_flight = least_in_flight(plan);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     plan.stages[s].in_flight_samples = in_flight[s];
+  }
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    fit_by_recompute(plan, problem, device, StageId(s), device.memory_bytes);
   }
   return plan;
 }

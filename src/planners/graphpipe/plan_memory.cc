@@ -39,8 +39,8 @@ bool PlanMemory::fits(const Plan& plan, StageId id) const {
       window = std::max(window, (stage.in_flight_samples + b - 1) / b);
     }
     const std::int64_t level = (plan.stage(id).in_flight_samples + b - 1) / b;
-    if (costs_.memory_bound_bytes(parts.sums, parts.spans, parts.width, level, window) <=
-        costs_.memory_limit_bytes()) {
+    if (costs_.memory_bound_bytes(parts.sums, parts.spans, parts.width, level, window,
+                                  plan.stage(id).recompute) <= costs_.memory_limit_bytes()) {
       return true;
     }
   }

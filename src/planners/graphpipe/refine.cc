@@ -86,6 +86,7 @@ class Refiner {
       }
       stages_.push_back(worked_out(std::move(stage)));
     }
+    update_times();
     for (int i = 0; i < kMostSteps && !context_.stopped() && step(); ++i) continue;
     return drafts_of_stages();
   }
@@ -158,7 +159,19 @@ class Refiner {
       try_step(steps_[i]);
     if (best_.empty()) return false;
     take_best();
+    update_times();
     return true;
+  }
+
+  // Where memory asks for it a stage runs forwards again, and that depends on its level.
+  void update_times() {
+    number_stages();
+    const std::optional<std::vector<int>> level = levels();
+    GP_CHECK(level, "the stages wait in a circle");
+    for (int s = 0; s < count(); ++s) {
+      Stage& stage = stages_[at(s)];
+      stage.tps_s = costs_.tps_at_level_s(stage.sums, stage.spans, stage.width, (*level)[at(s)]);
+    }
   }
 
   void number_stages() {
@@ -310,28 +323,36 @@ class Refiner {
       for (const int p : group->positions) stage_of_[at(p)] = s;
     };
     for (const Change& change : step.changes) put(change.with, change.stage);
-    const bool good = fits(changed);
+    const std::optional<double> reached_s = slowest_of(changed);
     for (const Change& change : step.changes) put(change.without, change.stage);
-    if (!good) return;
-    bound_s_ = slowest_s;
+    if (!reached_s) return;
+    bound_s_ = *reached_s;
     best_ = std::move(changed);
   }
 
-  // With the positions where stage_of_ has them.
-  bool fits(const std::vector<std::pair<int, Stage>>& changed) const {
+  // The time per sample of the slowest stage that changes, with the positions where stage_of_
+  // has them; none where that is not within the bound, a stage that does not change gets slower
+  // than the bound, or one does not fit.
+  std::optional<double> slowest_of(const std::vector<std::pair<int, Stage>>& changed) const {
     const std::optional<std::vector<int>> level = levels();
-    if (!level) return false;
-    const auto stage_fits = [&](const Stage& stage, int s) {
+    if (!level) return std::nullopt;
+    const auto fits = [&](const Stage& stage, int s, double limit_s) {
       return stage.positions.empty() ||
-             costs_.fits(stage.sums, stage.spans, stage.width, (*level)[at(s)]);
+             costs_.fits(stage.sums, stage.spans, stage.width, (*level)[at(s)], limit_s);
     };
     for (int s = 0; s < count(); ++s) {
       const bool changes =
           std::ranges::any_of(changed, [&](const auto& c) { return c.first == s; });
-      if (!changes && !stage_fits(stage(s), s)) return false;
+      if (!changes && !fits(stage(s), s, std::max(bound_s_, stage(s).tps_s))) return std::nullopt;
     }
-    return std::ranges::all_of(changed,
-                               [&](const auto& c) { return stage_fits(c.second, c.first); });
+    double slowest_s = 0;
+    for (const auto& [s, next] : changed) {
+      if (!fits(next, s, bound_s_)) return std::nullopt;
+      if (next.positions.empty()) continue;
+      slowest_s = std::max(
+          slowest_s, costs_.tps_at_level_s(next.sums, next.spans, next.width, (*level)[at(s)]));
+    }
+    return slowest_s;
   }
 
   void take_best() {

@@ -41,12 +41,16 @@ const SampleColumn& ColumnStore::at(std::int64_t samples) {
   const double slowdown = compute_slowdown(*table_.problem().cluster);
   column.compute_s.push_back(0);
   column.saved_bytes.push_back(0);
+  if (!costs.recompute_s.empty()) column.recompute_s.push_back(0);
   std::vector<std::int64_t> workspace;
   for (const PositionInfo& info : pieces_.positions) {
     const std::size_t i = info.op.index();
     const double seconds = (costs.forward_s[i] + costs.backward_s[i]) * slowdown;
     column.compute_s.push_back(column.compute_s.back() + seconds);
     column.saved_bytes.push_back(column.saved_bytes.back() + costs.saved_bytes[i]);
+    if (!costs.recompute_s.empty()) {
+      column.recompute_s.push_back(column.recompute_s.back() + costs.recompute_s[i] * slowdown);
+    }
     workspace.push_back(costs.workspace_bytes[i]);
   }
   if (std::ranges::all_of(workspace, [](std::int64_t bytes) { return bytes == 0; })) return column;
@@ -68,6 +72,7 @@ StageCosts::StageCosts(ColumnStore& store, std::int64_t micro_batch, const Searc
   m_ = divide_up(problem.mini_batch, b_);
   devices_ = rules.devices > 0 ? rules.devices : problem.cluster->device_count();
   memory_limit_bytes_ = store.table().device().memory_bytes;
+  recompute_ = problem.options.recompute;
   link_ = worst_link(*problem.cluster);
   std::vector<int> widths = rules.widths.empty() ? sensible_widths(devices_) : rules.widths;
   if (!problem.options.data_parallel) widths = {1};
@@ -84,14 +89,37 @@ double StageCosts::compute_tps_s(Span span, int i) const {
   return (before[at(span.end)] - before[at(span.begin)]) / static_cast<double>(b_);
 }
 
-double StageCosts::tps_s(const StageSums& sums, std::span<const Span> spans, int i) const {
+double StageCosts::tps_s(const StageSums& sums, std::span<const Span> spans, int i,
+                         bool recompute) const {
   double tps = 0;
   for (const Span span : spans) tps += compute_tps_s(span, i);
+  if (recompute) {
+    const std::vector<double>& before = widths_[at(i)].column->recompute_s;
+    for (const Span span : spans) {
+      tps += (before[at(span.end)] - before[at(span.begin)]) / static_cast<double>(b_);
+    }
+  }
   if (sums.crossing == 0) return tps;
   const std::int64_t n = widths_[at(i)].samples;
   const std::int64_t bytes = std::max(sums.in.of(n), sums.out.of(n));
   const double link_s = static_cast<double>(bytes) / link_.bandwidth_bytes_per_s + link_.latency_s;
   return std::max(tps, link_s / static_cast<double>(b_));
+}
+
+double StageCosts::tps_at_level_s(const StageSums& sums, std::span<const Span> spans, int i,
+                                  std::int64_t level) const {
+  const bool recompute =
+      may_recompute(sums) && memory_bytes(sums, spans, i, level) > memory_limit_bytes_;
+  return tps_s(sums, spans, i, recompute);
+}
+
+bool StageCosts::fits(const StageSums& sums, std::span<const Span> spans, int i, std::int64_t level,
+                      double t) const {
+  if (memory_bytes(sums, spans, i, level) <= memory_limit_bytes_) {
+    return tps_s(sums, spans, i) <= t;
+  }
+  return may_recompute(sums) && memory_bytes(sums, spans, i, level, true) <= memory_limit_bytes_ &&
+         tps_s(sums, spans, i, true) <= t;
 }
 
 // What channels hold follows stage_memory(): a window of w micro-batches, and one task's
@@ -128,7 +156,7 @@ std::int64_t StageCosts::loose_message_bytes(const StageSums& sums, std::int64_t
 }
 
 std::int64_t StageCosts::memory_without_messages(const StageSums& sums, std::span<const Span> spans,
-                                                 int i, std::int64_t level) const {
+                                                 int i, std::int64_t level, bool recompute) const {
   const Width& width = widths_[at(i)];
   std::int64_t saved = sums.saved.of(width.samples);
   std::int64_t workspace = 0;
@@ -136,30 +164,34 @@ std::int64_t StageCosts::memory_without_messages(const StageSums& sums, std::spa
     saved += width.column->saved_bytes[at(span.end)] - width.column->saved_bytes[at(span.begin)];
     workspace = std::max(workspace, width.column->workspace_bytes(span));
   }
-  return sums.static_bytes + std::max(workspace + std::min(level, m_) * saved, sums.step_bytes);
+  const std::int64_t tasks = std::min(level, m_);
+  const std::int64_t inputs = sums.inputs.of(width.samples);
+  const std::int64_t values = recompute ? tasks * inputs + (saved - inputs) : tasks * saved;
+  return sums.static_bytes + std::max(workspace + values, sums.step_bytes);
 }
 
 std::int64_t StageCosts::memory_bytes(const StageSums& sums, std::span<const Span> spans, int i,
-                                      std::int64_t level) const {
+                                      std::int64_t level, bool recompute) const {
   // Levels never exceed the devices.
   if (rules_.message_buffers && rules_.loose_windows) {
-    return memory_bound_bytes(sums, spans, i, level, devices_);
+    return memory_bound_bytes(sums, spans, i, level, devices_, recompute);
   }
-  const std::int64_t bytes = memory_without_messages(sums, spans, i, level);
+  const std::int64_t bytes = memory_without_messages(sums, spans, i, level, recompute);
   if (!rules_.message_buffers) return bytes;
   return bytes + tight_message_bytes(sums, widths_[at(i)].samples);
 }
 
 std::int64_t StageCosts::memory_bound_bytes(const StageSums& sums, std::span<const Span> spans,
-                                            int i, std::int64_t level, std::int64_t window) const {
-  return memory_without_messages(sums, spans, i, level) +
+                                            int i, std::int64_t level, std::int64_t window,
+                                            bool recompute) const {
+  return memory_without_messages(sums, spans, i, level, recompute) +
          loose_message_bytes(sums, widths_[at(i)].samples, window);
 }
 
 int StageCosts::least_width(const StageSums& sums, std::span<const Span> spans, std::int64_t level,
                             double t) const {
   for (int i = 0; i < width_count(); ++i) {
-    if (tps_s(sums, spans, i) <= t && fits(sums, spans, i, level)) return i;
+    if (tps_s(sums, spans, i) <= t && fits(sums, spans, i, level, t)) return i;
   }
   return -1;
 }

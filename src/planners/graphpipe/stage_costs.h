@@ -31,6 +31,7 @@ struct SearchRules {
 // Costs of all operators at one number of samples, by position, as prefix sums.
 struct SampleColumn {
   std::vector<double> compute_s;          // [position]: of the positions before
+  std::vector<double> recompute_s;        // likewise; empty where no stage may recompute
   std::vector<std::int64_t> saved_bytes;  // likewise
   // [k][position]: the largest workspace of 2^k positions from here; empty: all zero.
   std::vector<std::vector<std::int64_t>> workspace;
@@ -63,20 +64,28 @@ class StageCosts {
 
   double compute_tps_s(Span span, int i) const;
   // As stage_tps_s() has it. `spans` are the stage's positions, `sums` theirs.
-  double tps_s(const StageSums& sums, std::span<const Span> spans, int i) const;
+  double tps_s(const StageSums& sums, std::span<const Span> spans, int i,
+               bool recompute = false) const;
+  // Whether the stage may recompute and has a backward to do so for.
+  bool may_recompute(const StageSums& sums) const { return recompute_ && sums.with_gradient > 0; }
+  // The same, with the forward again where memory at this level asks for it.
+  double tps_at_level_s(const StageSums& sums, std::span<const Span> spans, int i,
+                        std::int64_t level) const;
   // Of the fullest device; with loose windows an upper bound of stage_memory().
   std::int64_t memory_bytes(const StageSums& sums, std::span<const Span> spans, int i,
-                            std::int64_t level) const;
-  bool fits(const StageSums& sums, std::span<const Span> spans, int i, std::int64_t level) const {
-    return memory_bytes(sums, spans, i, level) <= memory_limit_bytes_;
-  }
+                            std::int64_t level, bool recompute = false) const;
+  // Whether memory suffices within a time per sample of t: kept values first, else, where the
+  // options have it, forwards run again.
+  bool fits(const StageSums& sums, std::span<const Span> spans, int i, std::int64_t level,
+            double t) const;
   // The index of the least width with tps_s() <= t that fits; -1: none.
   int least_width(const StageSums& sums, std::span<const Span> spans, std::int64_t level,
                   double t) const;
   // With loose windows of so many micro-batches, whatever the rules: an upper bound of
   // stage_memory() where no stage has more micro-batches in flight or levels above it.
   std::int64_t memory_bound_bytes(const StageSums& sums, std::span<const Span> spans, int i,
-                                  std::int64_t level, std::int64_t window) const;
+                                  std::int64_t level, std::int64_t window,
+                                  bool recompute = false) const;
   std::int64_t memory_limit_bytes() const { return memory_limit_bytes_; }
 
  private:
@@ -89,12 +98,13 @@ class StageCosts {
   std::int64_t loose_message_bytes(const StageSums& sums, std::int64_t samples,
                                    std::int64_t window) const;
   std::int64_t memory_without_messages(const StageSums& sums, std::span<const Span> spans, int i,
-                                       std::int64_t level) const;
+                                       std::int64_t level, bool recompute) const;
 
   std::int64_t b_;
   std::int64_t m_;
   int devices_;
   std::int64_t memory_limit_bytes_;
+  bool recompute_;
   Link link_;
   SearchRules rules_;
   std::vector<Width> widths_;

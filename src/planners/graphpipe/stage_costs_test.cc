@@ -59,6 +59,7 @@ Plan random_plan(const TestProblem& test, std::int64_t micro_batch, std::uint64_
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const auto more = static_cast<std::int64_t>(random.below(drawn++, 3));
     plan.stages[s].in_flight_samples = std::min(plan.mini_batch, least[s] + more * micro_batch);
+    plan.stages[s].recompute = test.options.recompute && random.below(drawn++, 2) == 0;
   }
   return plan;
 }
@@ -70,6 +71,7 @@ TEST(StageCosts, MemoryBoundIsNeverBelowStageMemory) {
     TestProblem test =
         random_problem(before, 8, 3 + static_cast<std::int64_t>(seed % 30), true, seed);
     for (AffineCosts::Op& op : test.costs.ops) op.workspace_bytes_per_sample = 100;
+    test.options.recompute = seed % 2 == 0;
     const Problem problem = test.problem();
     CostTable table(problem);
     const std::int64_t b = 1 + static_cast<std::int64_t>(seed % 5) % test.mini_batch;
@@ -101,8 +103,9 @@ TEST(StageCosts, MemoryBoundIsNeverBelowStageMemory) {
              samples(static_cast<std::int64_t>(stage.devices.size()))) {
         ++width;
       }
-      const std::int64_t bound = costs.memory_bound_bytes(
-          context.accumulator.sums(), spans, width, (stage.in_flight_samples + b - 1) / b, window);
+      const std::int64_t bound =
+          costs.memory_bound_bytes(context.accumulator.sums(), spans, width,
+                                   (stage.in_flight_samples + b - 1) / b, window, stage.recompute);
       const std::int64_t exact =
           stage_memory(plan, test.graph, test.costs, table.device(), StageId(s)).total();
       EXPECT_GE(bound, exact) << "seed " << seed << ", stage " << s;
@@ -114,7 +117,8 @@ TEST(StageCosts, MemoryBoundIsNeverBelowStageMemory) {
 
 TEST(StageCosts, TpsOfARunIsThatOfItsOperators) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
-    const TestProblem test = random_problem(random_dependencies(9, seed), 4, 24, true, seed);
+    TestProblem test = random_problem(random_dependencies(9, seed), 4, 24, true, seed);
+    test.options.recompute = true;
     const Problem problem = test.problem();
     CostTable table(problem);
     const SearchRules rules;
@@ -132,9 +136,12 @@ TEST(StageCosts, TpsOfARunIsThatOfItsOperators) {
         }
         std::ranges::sort(ops);
         for (int i = 0; i < costs.width_count(); ++i) {
-          const double expected = stage_tps_s(table, ops, 6, costs.width(i));
-          EXPECT_NEAR(costs.tps_s(context.accumulator.sums(), spans, i), expected, 1e-9 * expected)
-              << "seed " << seed << ", positions " << begin << " to " << end;
+          for (const bool again : {false, true}) {
+            const double expected = stage_tps_s(table, ops, 6, costs.width(i), again);
+            EXPECT_NEAR(costs.tps_s(context.accumulator.sums(), spans, i, again), expected,
+                        1e-9 * expected)
+                << "seed " << seed << ", positions " << begin << " to " << end;
+          }
         }
       }
     }

@@ -49,6 +49,7 @@ void StageAccumulator::count_message(const TensorSize& tensor, std::int64_t time
 void StageAccumulator::count_inward(int t, std::int64_t times) {
   const TensorSize& tensor = pieces_.tensors[at(t)];
   sums_.saved.add(tensor, times);
+  sums_.inputs.add(tensor, times);
   if (tensor.producer < 0) return;
   sums_.crossing += static_cast<int>(times);
   sums_.in.add(tensor, times);
@@ -77,6 +78,7 @@ void StageAccumulator::make(int t) {
   const TensorSize& tensor = pieces_.tensors[at(t)];
   if (readers_[at(t)] > 0) count_inward(t, -1);
   sums_.saved.add(tensor, 1);
+  if (tensor.gradient) ++sums_.with_gradient;
   const int outside = tensor.consumers - readers_[at(t)];
   if (outside == 0) return;
   ++sums_.crossing;

@@ -26,7 +26,9 @@ struct StageSums {
   int crossing = 0;  // tensors that cross the stage's border
   LinearBytes in;    // per micro-batch, forward and backward; each tensor once
   LinearBytes out;
-  LinearBytes saved;  // tensors kept from forward to backward
+  LinearBytes saved;      // tensors kept from forward to backward
+  LinearBytes inputs;     // of these, those that others make
+  int with_gradient = 0;  // tensors of the stage that have one: none, and it has no backward
   std::int64_t static_bytes = 0;
   std::int64_t step_bytes = 0;  // temporaries of the optimiser's step
   // Bounds of what messages hold. A tensor counts once for each message that may carry

@@ -75,7 +75,8 @@ StageSums TargetSearch::sums(const StageDraft& stage) {
 double TargetSearch::tps_s(const std::vector<StageDraft>& stages) {
   double most = 0;
   for (const StageDraft& stage : stages) {
-    most = std::max(most, costs_.tps_s(sums(stage), stage.spans, stage.width));
+    most =
+        std::max(most, costs_.tps_at_level_s(sums(stage), stage.spans, stage.width, stage.level));
   }
   return most;
 }
