@@ -17,7 +17,6 @@
 #include "cli/progress.h"
 #include "data/dataset.h"
 #include "job/launcher.h"
-#include "job/supported.h"
 #include "report/text_report.h"
 
 namespace graphpipe {
@@ -177,7 +176,6 @@ void run_train(TrainFlags flags, CommandLine& line) {
   check_flags(flags.train);
   const std::string worker = require_worker();
   LoadedPlan loaded(flags.plan, flags.profile);
-  check_supported(loaded.plan, loaded.graph);
   check_local_ranks(devices_used(loaded.plan), flags.plan);
   choose_optimizer(flags, flags.train, loaded.plan);
   choose_transport(flags, flags.train);

@@ -29,7 +29,9 @@ std::string cause_of(const std::exception& error) {
 }
 
 bool is_compute(ActionKind kind) {
-  return kind == ActionKind::kForward || kind == ActionKind::kBackward;
+  return kind == ActionKind::kForward || kind == ActionKind::kBackward ||
+         kind == ActionKind::kBackwardInput || kind == ActionKind::kBackwardWeight ||
+         kind == ActionKind::kRecompute;
 }
 
 bool takes_part_in_message(ActionKind kind) {
@@ -73,6 +75,7 @@ RankExecutor::RankExecutor(const Plan& plan, const Graph& graph, const Cluster& 
       rank_(transport.rank()),
       ranks_(transport.size()),
       params_(graph.params.size()),
+      recomputes_(stages_that_recompute(plan, stages_with_backward(plan, graph))),
       buckets_(reduction_buckets(plan, graph)),
       tags_(Mailbox::channels(plan) + static_cast<std::int64_t>(buckets_.size())),
       mailbox_(plan, graph, transport, tags_),
@@ -99,7 +102,7 @@ void RankExecutor::make_stages() {
 }
 
 void RankExecutor::make_stage(StageId id) {
-  OwnStage made{id, nullptr, {}, nullptr};
+  OwnStage made{id, nullptr, {}, nullptr, recomputes_[id.index()]};
   std::vector<at::Tensor> trained;
   for (const ParamId param : stage_params(graph_, plan_.stage(id).ops)) {
     if (params_[param.index()].defined()) continue;  // an earlier stage of this rank steps it
@@ -194,7 +197,16 @@ void RankExecutor::rethrow(const std::exception& error, const Action& action) co
   throw ActionError(action, place, cause_of(error), peer_lost);
 }
 
+// What a forward that is run again made is gone once it has been sent.
+void RankExecutor::drop_what_was_sent(const Action& next) {
+  const bool sends = next.kind == ActionKind::kStartSend || next.kind == ActionKind::kWaitSend;
+  if (!to_drop_ || sends) return;
+  stage(to_drop_->first).runner->drop_results(to_drop_->second);
+  to_drop_.reset();
+}
+
 void RankExecutor::perform(const Action& action) {
+  drop_what_was_sent(action);
   switch (action.kind) {
     case ActionKind::kForward:
       return forward(action);
@@ -217,14 +229,17 @@ void RankExecutor::perform(const Action& action) {
       return start_reduce(action);
     case ActionKind::kWaitReduce:
       return reducer_.wait(action.bucket);
-    case ActionKind::kBackwardInput:
-    case ActionKind::kBackwardWeight:
     case ActionKind::kRecompute:
+      return recompute(action);
+    case ActionKind::kBackwardInput:
+      return backward(action);
+    case ActionKind::kBackwardWeight:
+      return backward_weight(action);
     case ActionKind::kMakeVersion:
     case ActionKind::kDropVersion:
       break;
   }
-  GP_CHECK(false, "{} in a program of a supported plan", to_text(action, plan_));
+  GP_CHECK(false, "{} in a program of synchronous training", to_text(action, plan_));
 }
 
 void RankExecutor::perform_and_record(const Action& action) {
@@ -240,27 +255,40 @@ void RankExecutor::perform_and_record(const Action& action) {
   }
 }
 
+OpContext RankExecutor::context(SampleRange samples) const {
+  return {run_.training, options_.train.seed, run_.iteration,
+          run_.ids.subspan(static_cast<std::size_t>(samples.lo),
+                           static_cast<std::size_t>(samples.size()))};
+}
+
 void RankExecutor::forward(const Action& action) {
-  StageRunner& runner = *stage(action.stage).runner;
+  OwnStage& own = stage(action.stage);
+  StageRunner& runner = *own.runner;
   const SampleRange samples = action.samples;
-  const auto ids = run_.ids.subspan(static_cast<std::size_t>(samples.lo),
-                                    static_cast<std::size_t>(samples.size()));
+  const OpContext context = this->context(samples);
+  const bool again = run_.training && own.recomputes;
   std::vector<at::Tensor> values;
   for (const StageInput& input : runner.inputs()) {
     values.push_back(input.edge.valid()
                          ? mailbox_.received(input.edge, Direction::kForward, input.tensor, samples)
-                         : reader_.read(input.tensor, ids));
+                         : reader_.read(input.tensor, context.sample_ids));
   }
   {
     const Stopwatch watch(&measured_.compute_s, measured_.compute_cpu_s);
-    runner.forward(samples, std::move(values),
-                   {run_.training, options_.train.seed, run_.iteration, ids});
+    runner.forward(samples, std::move(values), context,
+                   again ? StageRunner::Keep::kInputs : StageRunner::Keep::kAll);
   }
+  if (again) to_drop_ = std::pair(action.stage, samples);
   if (run_.training && !run_.metrics) return;
   for (std::size_t i = 0; i < runner.watched().size(); ++i) {
     double& sum = watched_sums_[runner.watched()[i].index()];
     sum = add_elements(sum, runner.watched_value(samples, i));
   }
+}
+
+void RankExecutor::recompute(const Action& action) {
+  const Stopwatch watch(&measured_.compute_s, measured_.compute_cpu_s);
+  stage(action.stage).runner->recompute(action.samples, context(action.samples));
 }
 
 void RankExecutor::backward(const Action& action) {
@@ -273,7 +301,16 @@ void RankExecutor::backward(const Action& action) {
     }
   }
   const Stopwatch watch(&measured_.compute_s, measured_.compute_cpu_s);
-  runner.backward(action.samples, gradients, mini_batch_samples());
+  if (action.kind == ActionKind::kBackwardInput) {
+    runner.backward_input(action.samples, gradients, mini_batch_samples());
+  } else {
+    runner.backward(action.samples, gradients, mini_batch_samples());
+  }
+}
+
+void RankExecutor::backward_weight(const Action& action) {
+  const Stopwatch watch(&measured_.compute_s, measured_.compute_cpu_s);
+  stage(action.stage).runner->backward_weight(action.samples);
 }
 
 void RankExecutor::start_send(const Action& action) {

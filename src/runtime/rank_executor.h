@@ -10,6 +10,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <utility>
@@ -64,6 +65,7 @@ class RankExecutor {
     std::unique_ptr<StageRunner> runner;
     std::vector<ParamId> trained;  // its trainable parameters, but those of an earlier own stage
     std::unique_ptr<Optimizer> optimizer;
+    bool recomputes = false;
   };
 
   void make_stages();
@@ -74,8 +76,12 @@ class RankExecutor {
 
   void perform(const Action& action);
   void perform_and_record(const Action& action);
+  void drop_what_was_sent(const Action& next);
+  OpContext context(SampleRange samples) const;
   void forward(const Action& action);
-  void backward(const Action& action);
+  void recompute(const Action& action);
+  void backward(const Action& action);  // the whole, or its input half
+  void backward_weight(const Action& action);
   void start_send(const Action& action);
   void start_reduce(const Action& action);
   void step(const Action& action);
@@ -90,14 +96,16 @@ class RankExecutor {
   int ranks_;
   std::vector<at::Tensor> params_;
   std::vector<OwnStage> stages_;
-  std::set<ParamId> counted_;  // whose gradient norm this rank counts: held by none before it
+  std::set<ParamId> counted_;     // whose gradient norm this rank counts: held by none before it
+  std::vector<bool> recomputes_;  // [stage]
   std::vector<Bucket> buckets_;
   TagSpace tags_;
   Mailbox mailbox_;
   Reducer reducer_;
   std::map<std::pair<std::int64_t, bool>, Schedule> schedules_;  // by (samples, training)
   Run run_;
-  double start_s_ = 0;  // of the run
+  std::optional<std::pair<StageId, SampleRange>> to_drop_;  // results, once they are sent
+  double start_s_ = 0;                                      // of the run
   std::vector<double> watched_sums_;
   std::vector<double> gradient_squares_;
   RankMeasurement measured_;

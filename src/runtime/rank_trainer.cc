@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "job/supported.h"
 #include "runtime/clock.h"
 #include "runtime/counting_allocator.h"
 #include "runtime/rank_executor.h"
@@ -94,7 +93,6 @@ IterationResult RankTrainer::State::result(std::int64_t samples) {
 RankTrainer::RankTrainer(const Plan& plan, const Graph& graph, const Cluster& cluster,
                          const Dataset& dataset, Transport& transport, RankTrainerOptions options) {
   validate(plan, graph, cluster, "plan");
-  check_supported(plan, graph);
   state_ = std::make_unique<State>(plan, graph, cluster, dataset, transport, options);
   check_agreement(transport, combine_hash(combine_hash(plan_hash(plan), graph_hash(graph)),
                                           options_hash(options.train)));

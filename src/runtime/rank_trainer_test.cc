@@ -248,14 +248,6 @@ std::string failure(const Chain& chain, const Chain::Body& body = train_twice) {
   return failure(chain, body, connect_threads(2, kTimeoutS));
 }
 
-TEST(RankTrainerRefuses, Recomputation) {
-  Chain chain;
-  chain.plan.stages[0].recompute = true;
-  EXPECT_EQ(failure(chain),
-            "InputError: plan: /stages/0: recomputes its forward; training keeps what it needs "
-            "instead: plan without recompute in --options");
-}
-
 TEST(RankTrainerRefuses, ProgramsThatWaitForEachOther) {
   Chain chain;  // the second stage wants two micro-batches before it sends a gradient
   chain.plan.stages[0].in_flight_samples = 2;

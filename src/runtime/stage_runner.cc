@@ -41,8 +41,8 @@ at::Tensor sum_in_order(const std::vector<at::Tensor>& parts) {
 }  // namespace
 
 StageRunner::StageRunner(const Graph& graph, const Plan& plan, StageId stage,
-                         const std::vector<at::Tensor>& params)
-    : graph_(graph) {
+                         const std::vector<at::Tensor>& params, bool in_halves)
+    : graph_(graph), in_halves_(in_halves) {
   const std::vector<bool> needs = needs_gradient(graph);
   const std::vector<OpId>& ops = plan.stage(stage).ops;
   find_inputs_and_outputs(plan, stage, needs);
@@ -119,6 +119,7 @@ void StageRunner::make_steps(const std::vector<OpId>& ops, const std::vector<boo
     for (const ParamId param : step.op->params) {
       GP_CHECK(params[param.index()].defined(), "parameter {} is not on this rank", param.value);
       step.params.push_back(params[param.index()]);
+      if (graph_.param(param).trainable) step.trained.push_back(params[param.index()]);
     }
     steps_.push_back(std::move(step));
   }
@@ -132,28 +133,47 @@ void StageRunner::make_steps(const std::vector<OpId>& ops, const std::vector<boo
 }
 
 void StageRunner::forward(SampleRange samples, std::vector<at::Tensor> values,
-                          const OpContext& context) {
+                          const OpContext& context, Keep keep) {
   GP_CHECK(values.size() == inputs_.size(), "{} inputs, expected {}", values.size(),
            inputs_.size());
   const auto [at, is_new] = tasks_.try_emplace(samples);
   GP_CHECK(is_new, "samples [{},{}) run forward twice", samples.lo, samples.hi);
   Task& task = at->second;
-  std::vector<at::Tensor> table = std::move(values);
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    if (context.training && inputs_[i].gradient) table[i].set_requires_grad(true);
+  task.inputs = std::move(values);
+  run_operators(task, context, context.training && keep == Keep::kAll);
+  if (keep == Keep::kInputs) return;
+  for (at::Tensor& input : task.inputs) {
+    if (!input.requires_grad()) input.reset();
   }
-  task.inputs.resize(inputs_.size());
+}
+
+void StageRunner::recompute(SampleRange samples, const OpContext& context) {
+  Task& task = find_task(tasks_, samples);
+  GP_CHECK(task.inputs.size() == inputs_.size(), "samples [{},{}) kept no inputs", samples.lo,
+           samples.hi);
+  drop_results(samples);
+  run_operators(task, context, context.training);
+}
+
+void StageRunner::drop_results(SampleRange samples) {
+  Task& task = find_task(tasks_, samples);
+  task.outputs.clear();
+  task.watched.clear();
+}
+
+// `recorded`: for a backward. Inputs with a gradient become leaves.
+void StageRunner::run_operators(Task& task, const OpContext& context, bool recorded) {
+  std::vector<at::Tensor> table = task.inputs;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    if (table[i].requires_grad()) task.inputs[i] = table[i];
+    if (recorded && inputs_[i].gradient) table[i].set_requires_grad(true);
   }
   table.resize(slots_.size());
-
   std::vector<at::Tensor> inputs;
   for (const Step& step : steps_) {
     inputs.clear();
     for (const std::size_t slot : step.inputs) inputs.push_back(table[slot]);
-    const at::AutoGradMode recorded(context.training && step.recorded);
-    std::vector<at::Tensor> outputs = forward_op(graph_, *step.op, inputs, step.params, context);
+    std::vector<at::Tensor> outputs =
+        run_operator(step, inputs, task, context, recorded && step.recorded);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       table[step.outputs[i]] = std::move(outputs[i]);
     }
@@ -162,6 +182,56 @@ void StageRunner::forward(SampleRange samples, std::vector<at::Tensor> values,
   }
   for (const std::size_t slot : output_slots_) task.outputs.push_back(table[slot]);
   for (const std::size_t slot : watched_slots_) task.watched.push_back(table[slot]);
+}
+
+std::vector<at::Tensor> StageRunner::run_operator(const Step& step,
+                                                  const std::vector<at::Tensor>& inputs, Task& task,
+                                                  const OpContext& context, bool recorded) {
+  const at::AutoGradMode mode(recorded);
+  if (!recorded || !in_halves_) {
+    return forward_op(graph_, *step.op, inputs, step.params, context);
+  }
+  const std::vector<at::Tensor> leaves = OperatorTape::leaves(inputs);
+  std::vector<at::Tensor> outputs = forward_op(graph_, *step.op, leaves, step.params, context);
+  task.tape.add(step.inputs, leaves, step.outputs, outputs, step.trained);
+  return outputs;
+}
+
+// What a sample's value of the loss counts in the model's loss.
+at::Tensor StageRunner::loss_seed(const StageLoss& loss, const at::Tensor& values,
+                                  std::int64_t mini_batch_samples) const {
+  double seed = loss.loss.weight;
+  switch (loss.loss.normaliser) {
+    case Normaliser::kMeanOverSamples:
+      seed /= static_cast<double>(mini_batch_samples);
+      break;
+    case Normaliser::kSum:
+      break;
+  }
+  return at::full(values.sizes(), seed, values.options().requires_grad(false));
+}
+
+void StageRunner::backward_input(SampleRange samples,
+                                 const std::vector<std::vector<at::Tensor>>& gradients,
+                                 std::int64_t mini_batch_samples) {
+  Task& task = find_task(tasks_, samples);
+  OperatorTape::Gradients table(slots_.size());
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (!gradients[i].empty()) table[output_slots_[i]] = sum_in_order(gradients[i]);
+  }
+  for (const StageLoss& loss : losses_) {
+    const at::Tensor seed = loss_seed(loss, task.watched[loss.watched], mini_batch_samples);
+    at::Tensor& sum = table[watched_slots_[loss.watched]];
+    sum = sum.defined() ? at::add(sum, seed) : seed;
+  }
+  task.tape.backward_inputs(table);
+  table.resize(inputs_.size());
+  task.input_gradients = std::move(table);
+  drop_results(samples);
+}
+
+void StageRunner::backward_weight(SampleRange samples) {
+  find_task(tasks_, samples).tape.backward_params();
 }
 
 void StageRunner::backward(SampleRange samples,
@@ -178,27 +248,18 @@ void StageRunner::backward(SampleRange samples,
   for (const StageLoss& loss : losses_) {
     const at::Tensor& values = task.watched[loss.watched];
     if (!values.requires_grad()) continue;
-    double seed = loss.loss.weight;
-    switch (loss.loss.normaliser) {
-      case Normaliser::kMeanOverSamples:
-        seed /= static_cast<double>(mini_batch_samples);
-        break;
-      case Normaliser::kSum:
-        break;
-    }
     roots.push_back(values);
-    seeds.push_back(at::full(values.sizes(), seed, values.options().requires_grad(false)));
+    seeds.push_back(loss_seed(loss, values, mini_batch_samples));
   }
   if (!roots.empty()) torch::autograd::backward(roots, seeds);
   // What was recorded has been used; only the gradients of the inputs are asked for now.
-  task.outputs.clear();
-  task.watched.clear();
+  drop_results(samples);
 }
 
 const at::Tensor& StageRunner::output(SampleRange samples, TensorId tensor) const {
   const Task& task = find_task(tasks_, samples);
-  GP_CHECK(task.outputs.size() == outputs_.size(), "samples [{},{}) have run backward", samples.lo,
-           samples.hi);
+  GP_CHECK(task.outputs.size() == outputs_.size(), "the results of samples [{},{}) are gone",
+           samples.lo, samples.hi);
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     if (outputs_[i].tensor == tensor) return task.outputs[i];
   }
@@ -212,7 +273,8 @@ const at::Tensor& StageRunner::watched_value(SampleRange samples, std::size_t i)
 at::Tensor StageRunner::input_gradient(SampleRange samples, TensorId tensor) const {
   const Task& task = find_task(tasks_, samples);
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    if (inputs_[i].tensor == tensor) return task.inputs[i].grad();
+    if (inputs_[i].tensor != tensor) continue;
+    return in_halves_ ? task.input_gradients[i] : task.inputs[i].grad();
   }
   GP_CHECK(false, "tensor {} does not enter the stage", tensor.value);
 }

@@ -13,6 +13,7 @@
 
 #include "graph/graph.h"
 #include "plan/plan.h"
+#include "runtime/operator_tape.h"
 #include "runtime/operators.h"
 #include "schedule/schedule.h"
 
@@ -34,9 +35,10 @@ struct StageOutput {
 class StageRunner {
  public:
   // params: [parameter of the graph]; those of the stage's operators are defined. What the
-  // references name must outlive the runner.
+  // references name must outlive the runner. `in_halves`: its backwards come as
+  // backward_input() and backward_weight().
   StageRunner(const Graph& graph, const Plan& plan, StageId stage,
-              const std::vector<at::Tensor>& params);
+              const std::vector<at::Tensor>& params, bool in_halves = false);
 
   const std::vector<StageInput>& inputs() const { return inputs_; }
   const std::vector<StageOutput>& outputs() const { return outputs_; }
@@ -44,9 +46,17 @@ class StageRunner {
   // The stage's losses and metrics, ascending.
   const std::vector<TensorId>& watched() const { return watched_; }
 
-  // values: as inputs(), each (samples, ...), fresh tensors. Keeps what the backward and
-  // the sends need until free().
-  void forward(SampleRange samples, std::vector<at::Tensor> values, const OpContext& context);
+  enum class Keep {
+    kAll,     // what the backward and the sends need
+    kInputs,  // for a forward that is run again, and the results until drop_results()
+  };
+  // values: as inputs(), each (samples, ...), fresh tensors. What is kept is kept until free().
+  void forward(SampleRange samples, std::vector<at::Tensor> values, const OpContext& context,
+               Keep keep = Keep::kAll);
+  // The forward again, from the inputs that were kept: the same bits, recorded this time.
+  void recompute(SampleRange samples, const OpContext& context);
+  // Outputs and watched values: after them only a recompute or a backward makes sense.
+  void drop_results(SampleRange samples);
 
   // gradients: as outputs(), of each those that came back, which are added in this order;
   // none where no consumer answers. Losses of the stage add their seeds:
@@ -54,6 +64,11 @@ class StageRunner {
   // parameters are added to their .grad.
   void backward(SampleRange samples, const std::vector<std::vector<at::Tensor>>& gradients,
                 std::int64_t mini_batch_samples);
+
+  // The same in halves, the inputs' gradients first.
+  void backward_input(SampleRange samples, const std::vector<std::vector<at::Tensor>>& gradients,
+                      std::int64_t mini_batch_samples);
+  void backward_weight(SampleRange samples);
 
   // Of a forward that is not freed; outputs and watched values until its backward.
   // input_gradient is undefined where no gradient reached it.
@@ -68,9 +83,11 @@ class StageRunner {
  private:
   // What is kept of a forward, beside what autograd keeps.
   struct Task {
-    std::vector<at::Tensor> inputs;   // as inputs_; undefined where no gradient is wanted
+    std::vector<at::Tensor> inputs;   // as inputs_; undefined where nothing asks for them again
     std::vector<at::Tensor> outputs;  // as outputs_
     std::vector<at::Tensor> watched;  // as watched_
+    OperatorTape tape;                // where the backward comes in halves
+    std::vector<at::Tensor> input_gradients;  // likewise, as inputs_
   };
   // An operator with its tensors as slots of a forward's table.
   struct Step {
@@ -79,7 +96,8 @@ class StageRunner {
     std::vector<std::size_t> outputs;
     std::vector<std::size_t> last_uses;  // slots that nothing reads from here on
     std::vector<at::Tensor> params;
-    bool recorded = false;  // a gradient flows into an output
+    std::vector<at::Tensor> trained;  // of these
+    bool recorded = false;            // a gradient flows into an output
   };
   struct StageLoss {
     std::size_t watched = 0;
@@ -91,7 +109,15 @@ class StageRunner {
   void make_steps(const std::vector<OpId>& ops, const std::vector<bool>& needs,
                   const std::vector<at::Tensor>& params);
 
+  void run_operators(Task& task, const OpContext& context, bool recorded);
+
+  std::vector<at::Tensor> run_operator(const Step& step, const std::vector<at::Tensor>& inputs,
+                                       Task& task, const OpContext& context, bool recorded);
+  at::Tensor loss_seed(const StageLoss& loss, const at::Tensor& values,
+                       std::int64_t mini_batch_samples) const;
+
   const Graph& graph_;
+  const bool in_halves_;
   std::vector<StageInput> inputs_;
   std::vector<StageOutput> outputs_;
   std::vector<TensorId> watched_;

@@ -71,6 +71,9 @@ Plan plan_of(const EqualityCase& c, const Graph& graph) {
               .micro_batch = std::min(kMicroBatch, c.micro_batches * kMicroBatch - short_by),
               .schedule = c.schedule,
               .chain = c.chain});
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    plan.stages[s].recompute = (c.seed >> s) % 4 == 0;  // a quarter of the stages
+  }
   plan.optimizer = c.seed % 2 == 0 ? OptimizerKind::kSgdMomentum : OptimizerKind::kAdam;
   return plan;
 }

@@ -95,6 +95,7 @@ RandomStage random_stage(const CounterRandom& random, std::uint64_t& drawn, std:
       stage.in_turn ? 3 : static_cast<int>(std::min<std::int64_t>(3, stage.micro_batch));
   if (below(2) == 0) stage.width = 1 + below(static_cast<std::uint64_t>(most));
   if (below(4) == 0) stage.kfkb = 1 + below(3);
+  stage.recompute = below(3) == 0;
   return stage;
 }
 
@@ -132,8 +133,9 @@ std::string to_text(const RandomCase& c) {
                                  schedule_kind_name(c.schedule), c.chain ? ", chain" : "",
                                  optimizer_name(c.optimizer), c.partition);
   for (const RandomStage& stage : c.stages) {
-    text += fmt::format(" (b {}, {} {}, k {})", stage.micro_batch,
-                        stage.in_turn ? "in turn" : "split", stage.width, stage.kfkb);
+    text += fmt::format(" (b {}, {} {}, k {}{})", stage.micro_batch,
+                        stage.in_turn ? "in turn" : "split", stage.width, stage.kfkb,
+                        stage.recompute ? ", recompute" : "");
   }
   text += "; ops";
   for (const RandomOp& op : c.ops) {
@@ -166,6 +168,7 @@ Plan plan_of(const RandomCase& c, const Graph& graph) {
     sizes.push_back(std::min(own.micro_batch, c.mini_batch));
     stage.replication = own.in_turn ? Replication::kRoundRobin : Replication::kSplit;
     stage.kfkb = own.kfkb;
+    stage.recompute = own.recompute;
     const int width = own.in_turn ? own.width : std::min(own.width, static_cast<int>(sizes.back()));
     stage.devices.clear();
     for (int i = 0; i < width; ++i) stage.devices.emplace_back(next++);
@@ -217,6 +220,9 @@ std::vector<RandomCase> simpler_cases(const RandomCase& c) {
     if (c.stages[s].micro_batch > 1)
       try_with([&](RandomCase& one) { --one.stages[s].micro_batch; });
     if (c.stages[s].kfkb > 1) try_with([&](RandomCase& one) { --one.stages[s].kfkb; });
+    if (c.stages[s].recompute) {
+      try_with([&](RandomCase& one) { one.stages[s].recompute = false; });
+    }
     if (c.stages[s].in_turn) try_with([&](RandomCase& one) { one.stages[s].in_turn = false; });
   }
   return simpler;

@@ -40,6 +40,7 @@ struct RandomStage {
   int width = 1;
   bool in_turn = false;
   int kfkb = 1;
+  bool recompute = false;
 };
 
 struct RandomCase {
