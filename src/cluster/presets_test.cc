@@ -88,6 +88,15 @@ TEST(Presets, RefusesAMissingDeviceCount) {
   EXPECT_EQ(fault("summit:0"), "--cluster: summit:0: expected 1 to 1000000 devices");
 }
 
+TEST(Presets, RefusesOverridesThatCannotBeMeant) {
+  EXPECT_EQ(fault("summit:8,memory=1GiB,memory=2GiB"),
+            "--cluster: 'memory' is given twice in 'summit:8,memory=1GiB,memory=2GiB'");
+  EXPECT_EQ(fault("summit:8,memory=1e300"),
+            "--cluster: memory: expected at most 1e+18 bytes, found 1e+300");
+  EXPECT_EQ(fault("summit:8,latency=1e300"),
+            "--cluster: latency: expected at most 3600 s, found 1e+300 s");
+}
+
 TEST(Presets, RefusesUnknownOverrides) {
   EXPECT_EQ(fault("summit:8,cores=2"),
             "--cluster: unknown override 'cores'; there are memory, bandwidth, latency, "

@@ -268,7 +268,10 @@ std::string to_text(const SpTree& tree, const Graph& graph) {
 int branch_count(const SpTree& tree) {
   std::size_t widest = 1;
   for (const SpTree::Node& node : tree.nodes) {
-    if (node.kind == SpTree::Kind::kParallel) widest = std::max(widest, node.children.size());
+    if (node.kind != SpTree::Kind::kParallel) continue;
+    const auto branches = std::ranges::count_if(
+        node.children, [&](int child) { return tree.node(child).kind != SpTree::Kind::kEmpty; });
+    widest = std::max(widest, static_cast<std::size_t>(branches));
   }
   return static_cast<int>(widest);
 }

@@ -50,7 +50,8 @@ SpTree decompose_series_parallel(const Graph& graph);
 // "S(op0 P(S(op1 op2) -) op3)": operators by name, an empty branch as "-".
 std::string to_text(const SpTree& tree, const Graph& graph);
 
-// How many branches the widest parallel piece has (1: a chain).
+// How many branches with operators the widest parallel piece has (1: a chain, residuals
+// included).
 int branch_count(const SpTree& tree);
 
 }  // namespace graphpipe

@@ -1,5 +1,7 @@
 #include "schedule/trace.h"
 
+#include <algorithm>
+
 namespace graphpipe {
 
 double Trace::bubble_fraction() const {
@@ -7,7 +9,7 @@ double Trace::bubble_fraction() const {
   if (available_s <= 0) return 0;
   double busy_s = 0;
   for (const RankUse& rank : ranks) busy_s += rank.busy_s;
-  return 1 - busy_s / available_s;
+  return std::max(0.0, 1 - busy_s / available_s);  // not -1e-17
 }
 
 }  // namespace graphpipe
