@@ -27,6 +27,7 @@ struct TrainFlags {
   std::string profile;
   std::string optimizer;
   std::string transport = "auto";
+  std::string rate_schedule = "constant";
   TrainOptions train;
 };
 
@@ -68,6 +69,9 @@ void check_flags(const TrainOptions& train) {
   at_least("--lr", train.learning_rate, 0);
   at_least("--momentum", train.momentum, 0);
   at_least("--weight-decay", train.weight_decay, 0);
+  at_least("--clip", train.clip, 0);
+  at_least("--accumulate", static_cast<double>(train.accumulate), 1);
+  at_least("--eval-every", static_cast<double>(train.eval_every), 0);
   at_least("--log-every", static_cast<double>(train.log_every), 1);
   at_least("--timeout", train.timeout_s, 1);
   if (train.iterations == 0 && train.epochs == 0 && train.patience == 0) {
@@ -174,6 +178,7 @@ void print_failure(const LaunchResult& result) {
 
 void run_train(TrainFlags flags, CommandLine& line) {
   check_flags(flags.train);
+  flags.train.rate_schedule = parse_rate_schedule(flags.rate_schedule, "--lr-schedule");
   const std::string worker = require_worker();
   LoadedPlan loaded(flags.plan, flags.profile);
   check_local_ranks(devices_used(loaded.plan), flags.plan);
@@ -229,6 +234,18 @@ void add_train_command(CLI::App& app, CommandLine& line) {
   command->add_option("--lr", train.learning_rate, "learning rate")->capture_default_str();
   command->add_option("--momentum", train.momentum, "of sgd");
   command->add_option("--weight-decay", train.weight_decay, "L2 penalty");
+  command
+      ->add_option("--lr-schedule", flags->rate_schedule,
+                   "constant, step:EVERY,FACTOR or cosine:TOTAL[,WARMUP], in steps")
+      ->capture_default_str();
+  command->add_option("--clip", train.clip,
+                      "largest norm of the gradients of all parameters; default: not clipped");
+  command
+      ->add_option("--accumulate", train.accumulate,
+                   "mini-batches whose gradients are added before a step")
+      ->capture_default_str();
+  command->add_option("--eval-every", train.eval_every,
+                      "iterations between evaluations; default: an epoch, with --iterations never");
   command->add_option("--seed", train.seed, "of split, initialisation, order and dropout")
       ->capture_default_str();
   command->add_option("--log-every", train.log_every, "iterations between reports of the loss")

@@ -30,8 +30,13 @@ std::vector<std::int64_t> IndexStream::mini_batch(std::int64_t iteration) const 
     shuffled_epoch_ = epoch;
   }
   const std::int64_t begin = iteration % iterations_per_epoch() * mini_batch_;
-  const std::int64_t end = std::min(begin + mini_batch_, static_cast<std::int64_t>(ids_.size()));
+  const std::int64_t end = begin + mini_batch_samples(iteration);
   return {shuffled_.begin() + begin, shuffled_.begin() + end};
+}
+
+std::int64_t IndexStream::mini_batch_samples(std::int64_t iteration) const {
+  const std::int64_t begin = iteration % iterations_per_epoch() * mini_batch_;
+  return std::min(mini_batch_, static_cast<std::int64_t>(ids_.size()) - begin);
 }
 
 }  // namespace graphpipe

@@ -16,6 +16,7 @@ class IndexStream {
   std::int64_t iterations_per_epoch() const;
   // The samples of iteration i, counted from 0 over all epochs.
   std::vector<std::int64_t> mini_batch(std::int64_t iteration) const;
+  std::int64_t mini_batch_samples(std::int64_t iteration) const;  // how many, without a shuffle
 
  private:
   std::vector<std::int64_t> ids_;

@@ -30,12 +30,16 @@ TEST(IndexStream, TheLastMiniBatchOfAnEpochIsShort) {
   EXPECT_EQ(stream.mini_batch(1).size(), 4U);
   EXPECT_EQ(stream.mini_batch(2).size(), 2U);
   EXPECT_EQ(stream.mini_batch(3).size(), 4U);
+  for (std::int64_t i = 0; i < 7; ++i) {
+    EXPECT_EQ(stream.mini_batch_samples(i), static_cast<std::int64_t>(stream.mini_batch(i).size()));
+  }
 }
 
 TEST(IndexStream, AMiniBatchLargerThanTheSamplesHasAll) {
   const IndexStream stream(ids(3), 8, 1);
   EXPECT_EQ(stream.iterations_per_epoch(), 1);
   EXPECT_EQ(stream.mini_batch(5).size(), 3U);
+  EXPECT_EQ(stream.mini_batch_samples(5), 3);
 }
 
 TEST(IndexStream, AnEpochHasEachSampleOnceInAnOrderOfItsOwn) {

@@ -18,6 +18,10 @@ std::optional<TransportKind> parse_transport(std::string_view name) {
   return std::nullopt;
 }
 
+double learning_rate_at(const TrainOptions& options, std::int64_t step) {
+  return scheduled_rate(options.learning_rate, options.rate_schedule, step);
+}
+
 void write_job_graph(const std::string& folder, const Graph& graph) {
   write_file(folder + "/graph.json", to_json(graph));
 }

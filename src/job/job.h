@@ -17,6 +17,7 @@
 
 #include "cluster/cluster.h"
 #include "graph/graph.h"
+#include "job/learning_rate.h"
 #include "plan/plan.h"
 
 namespace graphpipe {
@@ -38,7 +39,10 @@ struct TrainOptions {
   OptimizerKind optimizer = OptimizerKind::kSgd;
   double learning_rate = 0.1;
   double momentum = 0;
+  RateSchedule rate_schedule;  // how the learning rate changes, in steps
   double weight_decay = 0;
+  double clip = 0;              // largest norm of the gradients; 0: as large as they are
+  std::int64_t accumulate = 1;  // mini-batches whose gradients are added before a step
   std::uint64_t seed = 1;
   DType floating = DType::kFloat32;
   std::int64_t log_every = 1;
@@ -47,6 +51,9 @@ struct TrainOptions {
   std::string trace_path;  // of the last iteration, measured; "": none
   friend bool operator==(const TrainOptions&, const TrainOptions&) = default;
 };
+
+// Of the optimiser's step `step`, from 0; a step is an iteration unless they are accumulated.
+double learning_rate_at(const TrainOptions& options, std::int64_t step);
 
 struct Job {
   std::string kind;    // "train", "profile"
@@ -60,7 +67,8 @@ struct Job {
 };
 
 // Invariants, checked on reading:
-//   J1  the kind is "train" or "profile"; counts are not negative, rates finite
+//   J1  the kind is "train" or "profile"; counts are not negative, rates finite; a
+//       step has at least one mini-batch
 //   J2  a training job that runs until validation stops improving has patience
 //   J3  a profile job has sample counts, ascending, at least one repeat and one worker
 // Throw InputError where a file is missing or wrong.

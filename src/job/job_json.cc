@@ -38,10 +38,14 @@ TransportKind read_transport(const JsonReader& json) {
   return *kind;
 }
 
+RateSchedule read_rate_schedule(const JsonReader& json) {
+  return parse_rate_schedule(json.string(), json.where());
+}
+
 TrainOptions read_train(const JsonReader& json) {
   json.only({"data", "iterations", "epochs", "patience", "eval_every", "optimizer", "learning_rate",
-             "momentum", "weight_decay", "seed", "floating", "log_every", "timeout_s", "transport",
-             "trace_path"});
+             "learning_rate_schedule", "momentum", "weight_decay", "clip", "accumulate", "seed",
+             "floating", "log_every", "timeout_s", "transport", "trace_path"});
   TrainOptions options;
   options.data = json["data"].string();
   options.iterations = json["iterations"].integer_at_least(0);
@@ -50,8 +54,11 @@ TrainOptions read_train(const JsonReader& json) {
   options.eval_every = json["eval_every"].integer_at_least(0);
   options.optimizer = read_optimizer(json["optimizer"]);
   options.learning_rate = json["learning_rate"].number_at_least(0);
+  options.rate_schedule = read_rate_schedule(json["learning_rate_schedule"]);
   options.momentum = json["momentum"].number_at_least(0);
   options.weight_decay = json["weight_decay"].number_at_least(0);
+  options.clip = json["clip"].number_at_least(0);
+  options.accumulate = json["accumulate"].integer_at_least(1);
   options.seed = static_cast<std::uint64_t>(json["seed"].integer());
   options.floating = read_floating(json["floating"]);
   options.log_every = json["log_every"].integer_at_least(1);
@@ -74,8 +81,11 @@ Json train_json(const TrainOptions& options) {
           {"eval_every", options.eval_every},
           {"optimizer", optimizer_name(options.optimizer)},
           {"learning_rate", options.learning_rate},
+          {"learning_rate_schedule", to_text(options.rate_schedule)},
           {"momentum", options.momentum},
           {"weight_decay", options.weight_decay},
+          {"clip", options.clip},
+          {"accumulate", options.accumulate},
           {"seed", static_cast<std::int64_t>(options.seed)},
           {"floating", dtype_name(options.floating)},
           {"log_every", options.log_every},

@@ -23,8 +23,11 @@ Job train_job(const std::string& folder) {
   job.train.eval_every = 50;
   job.train.optimizer = OptimizerKind::kAdam;
   job.train.learning_rate = 1e-3;
+  job.train.rate_schedule = parse_rate_schedule("cosine:100,10", "");
   job.train.momentum = 0.9;
   job.train.weight_decay = 1e-5;
+  job.train.clip = 0.5;
+  job.train.accumulate = 4;
   job.train.seed = 0xffffffffffffffffULL;  // beyond what a signed number holds
   job.train.floating = DType::kFloat64;
   job.train.log_every = 10;
@@ -101,6 +104,27 @@ TEST(JobFile, RefusesATransportThatIsUnknown) {
   const TestFolder folder;
   EXPECT_EQ(refusal(train_job(folder.path()), R"("gloo")", R"("pigeon")"),
             R"(job.json: /train/transport: expected auto or gloo, found "pigeon")");
+}
+
+TEST(JobFile, RefusesARateScheduleThatIsUnknown) {
+  const TestFolder folder;
+  EXPECT_EQ(refusal(train_job(folder.path()), R"("cosine:100,10")", R"("cosine:10,100")"),
+            "job.json: /train/learning_rate_schedule: WARMUP is 100, expected less than TOTAL, "
+            "which is 10");
+}
+
+TEST(JobFile, RefusesAStepOfNoMiniBatch) {
+  const TestFolder folder;
+  EXPECT_EQ(refusal(train_job(folder.path()), R"("accumulate": 4)", R"("accumulate": 0)"),
+            "job.json: /train/accumulate: expected a whole number of at least 1, found 0");
+}
+
+TEST(LearningRateAt, FollowsTheScheduleOfTheOptions) {
+  TrainOptions options;
+  options.learning_rate = 2;
+  EXPECT_EQ(learning_rate_at(options, 7), 2);
+  options.rate_schedule = parse_rate_schedule("step:3,0.5", "");
+  EXPECT_EQ(learning_rate_at(options, 7), 0.5);
 }
 
 TEST(JobFile, RefusesARunThatWouldNeverEnd) {

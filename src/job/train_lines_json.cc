@@ -27,6 +27,7 @@ std::string to_json_line(const IterationLine& line) {
               {"epoch", line.epoch},
               {"loss", line.loss},
               {"grad_norm", line.grad_norm},
+              {"learning_rate", line.learning_rate},
               {"samples_per_s", line.samples_per_s}}
       .dump();
 }

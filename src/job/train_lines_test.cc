@@ -11,9 +11,11 @@ TEST(TrainLines, AnIteration) {
   line.epoch = 0.25;
   line.loss = 1.5;
   line.grad_norm = 0.5;
+  line.learning_rate = 0.125;
   line.samples_per_s = 1000;
   EXPECT_EQ(to_json_line(line),
-            R"({"iteration":12,"epoch":0.25,"loss":1.5,"grad_norm":0.5,"samples_per_s":1000.0})");
+            R"({"iteration":12,"epoch":0.25,"loss":1.5,"grad_norm":0.5,"learning_rate":0.125,)"
+            R"("samples_per_s":1000.0})");
 }
 
 TEST(TrainLines, AnEvaluation) {

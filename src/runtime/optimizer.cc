@@ -40,8 +40,12 @@ Optimizer::Optimizer(std::vector<at::Tensor> parameters, const TrainOptions& opt
 
 Optimizer::~Optimizer() = default;
 
-void Optimizer::step() {
-  if (state_->optimizer) state_->optimizer->step();
+void Optimizer::step(double learning_rate) {
+  if (!state_->optimizer) return;
+  for (torch::optim::OptimizerParamGroup& group : state_->optimizer->param_groups()) {
+    group.options().set_lr(learning_rate);
+  }
+  state_->optimizer->step();
 }
 
 }  // namespace graphpipe

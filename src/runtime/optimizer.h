@@ -15,11 +15,11 @@ namespace graphpipe {
 
 class Optimizer {
  public:
-  // Steps in place; parameters without a gradient are left alone. SGD of either kind takes
-  // the momentum that the options give.
+  // SGD of either kind takes the momentum that the options give.
   Optimizer(std::vector<at::Tensor> parameters, const TrainOptions& options);
   ~Optimizer();
-  void step();
+  // Steps in place; parameters without a gradient are left alone.
+  void step(double learning_rate);
 
  private:
   struct State;

@@ -67,6 +67,12 @@ at::Tensor make_parameter(const Parameter& parameter, std::uint64_t seed) {
   return values.set_requires_grad(parameter.trainable);
 }
 
+double clip_factor(double norm, double clip) { return clip > 0 && norm > clip ? clip / norm : 1; }
+
+void scale(const at::Tensor& values, double factor) {
+  if (values.defined() && factor != 1) values.mul_(factor);
+}
+
 double sum_of_squares(const at::Tensor& values) {
   if (!values.defined()) return 0;
   const at::Tensor flat = values.contiguous();

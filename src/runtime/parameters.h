@@ -18,6 +18,13 @@ at::Tensor make_parameter(const Parameter& parameter, std::uint64_t seed);
 // The sum of squares in double, in a fixed order; 0 where the tensor is undefined.
 double sum_of_squares(const at::Tensor& values);
 
+// What gradients of this norm are multiplied by so that their norm is at most `clip`; 1 where
+// it is, and where `clip` is 0.
+double clip_factor(double norm, double clip);
+
+// In place, where the tensor is defined; a factor of 1 touches nothing.
+void scale(const at::Tensor& values, double factor);
+
 // `sum` and then the elements, one after another, in double: over batches in turn the same
 // number as over one. (n) floating.
 double add_elements(double sum, const at::Tensor& values);

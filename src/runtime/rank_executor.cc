@@ -121,6 +121,11 @@ void RankExecutor::reset_sums() {
   gradient_squares_.assign(graph_.params.size(), 0);
 }
 
+std::vector<double> RankExecutor::exchange_watched_sums(std::vector<double> sums) {
+  std::swap(watched_sums_, sums);
+  return sums;
+}
+
 void RankExecutor::drop_gradients() {
   for (const at::Tensor& param : params_) {
     if (param.defined()) param.mutable_grad().reset();
@@ -228,7 +233,7 @@ void RankExecutor::perform(const Action& action) {
     case ActionKind::kStartReduce:
       return start_reduce(action);
     case ActionKind::kWaitReduce:
-      return reducer_.wait(action.bucket);
+      return wait_reduce(action);
     case ActionKind::kRecompute:
       return recompute(action);
     case ActionKind::kBackwardInput:
@@ -302,9 +307,9 @@ void RankExecutor::backward(const Action& action) {
   }
   const Stopwatch watch(&measured_.compute_s, measured_.compute_cpu_s);
   if (action.kind == ActionKind::kBackwardInput) {
-    runner.backward_input(action.samples, gradients, mini_batch_samples());
+    runner.backward_input(action.samples, gradients, run_.part.samples);
   } else {
-    runner.backward(action.samples, gradients, mini_batch_samples());
+    runner.backward(action.samples, gradients, run_.part.samples);
   }
 }
 
@@ -331,6 +336,7 @@ void RankExecutor::start_send(const Action& action) {
 }
 
 void RankExecutor::start_reduce(const Action& action) {
+  if (!run_.part.last) return;  // there is more to add up first
   reducer_.start(action.bucket, run_.iteration);
   const auto holders =
       static_cast<std::int64_t>(buckets_[static_cast<std::size_t>(action.bucket)].ranks.size());
@@ -338,17 +344,36 @@ void RankExecutor::start_reduce(const Action& action) {
   measured_.bytes_sent += 2 * action.bytes * (holders - 1) / holders;
 }
 
+void RankExecutor::wait_reduce(const Action& action) {
+  if (run_.part.last) reducer_.wait(action.bucket);
+}
+
+// A program steps after every mini-batch; whether that is now, later or after the run is not
+// its concern.
 void RankExecutor::step(const Action& action) {
   OwnStage& own = stage(action.stage);
-  if (run_.metrics) {
+  const bool clips = options_.train.clip > 0;
+  if (!run_.part.last) return;
+  if (run_.metrics || clips) {
     for (const ParamId param : own.trained) {
       if (!counted_.contains(param)) continue;  // another holder does
       gradient_squares_[param.index()] = sum_of_squares(params_[param.index()].grad());
     }
   }
+  if (!clips) step_stage(own);
+}
+
+void RankExecutor::scale_and_step(double factor) {
+  for (OwnStage& own : stages_) {
+    for (const ParamId param : own.trained) scale(params_[param.index()].grad(), factor);
+    step_stage(own);
+  }
+}
+
+void RankExecutor::step_stage(OwnStage& own) {
   {
     const Stopwatch watch(nullptr, measured_.step_cpu_s);
-    own.optimizer->step();
+    own.optimizer->step(learning_rate_at(options_.train, run_.part.step));
   }
   if (options_.keep_gradients) return;
   for (const ParamId param : own.trained) params_[param.index()].mutable_grad().reset();

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "job/step_part.h"
 #include "runtime/batch_reader.h"
 #include "runtime/mailbox.h"
 #include "runtime/optimizer.h"
@@ -31,6 +32,7 @@ struct Run {
   std::int64_t iteration = 0;
   std::span<const std::int64_t> ids;  // samples of the mini-batch, in the data set
   bool metrics = false;               // in training: add up losses and gradient norms
+  StepPart part;                      // in training
 };
 
 class RankExecutor {
@@ -43,6 +45,9 @@ class RankExecutor {
   // Throws InputError where the plan's programs for so many samples are not sound; ActionError
   // naming the action that failed; the executor is of no use then.
   void run(const Run& what);
+  // For training that clips: run() steps no stage, this steps all, after their gradients are
+  // multiplied by the factor.
+  void scale_and_step(double factor);
   void drop_gradients();
 
   // [parameter of the graph]; undefined: held by another rank.
@@ -54,6 +59,7 @@ class RankExecutor {
   const std::vector<double>& watched_sums() const { return watched_sums_; }
   const std::vector<double>& gradient_squares() const { return gradient_squares_; }
   void reset_sums();
+  std::vector<double> exchange_watched_sums(std::vector<double> sums);  // what they were
 
   RankMeasurement& measured() { return measured_; }
   const Trace& trace() const { return trace_; }
@@ -84,7 +90,9 @@ class RankExecutor {
   void backward_weight(const Action& action);
   void start_send(const Action& action);
   void start_reduce(const Action& action);
+  void wait_reduce(const Action& action);
   void step(const Action& action);
+  void step_stage(OwnStage& own);
   [[noreturn]] void rethrow(const std::exception& error, const Action& action) const;
 
   const Plan& plan_;

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "runtime/clock.h"
 #include "runtime/counting_allocator.h"
+#include "runtime/parameters.h"
 #include "runtime/rank_executor.h"
 
 namespace graphpipe {
@@ -19,10 +20,12 @@ namespace {
 std::uint64_t options_hash(const TrainOptions& options) {
   std::uint64_t hash = options.seed;
   hash = combine_hash(hash, static_cast<std::uint64_t>(options.optimizer));
-  for (const double number : {options.learning_rate, options.momentum, options.weight_decay}) {
+  for (const double number :
+       {options.learning_rate, options.momentum, options.weight_decay, options.clip}) {
     hash = combine_hash(hash, hash_bytes(fmt::format("{}", number)));
   }
-  return hash;
+  hash = combine_hash(hash, hash_bytes(to_text(options.rate_schedule)));
+  return combine_hash(hash, static_cast<std::uint64_t>(options.accumulate));
 }
 
 // All ranks must have been started with the same plan, model and options: message sizes
@@ -57,6 +60,7 @@ struct RankTrainer::State {
       : plan(plan_in),
         graph(graph_in),
         transport(transport_in),
+        clip(options.train.clip),
         executor(plan_in, graph_in, cluster, dataset, transport_in, options) {}
 
   IterationResult result(std::int64_t samples);
@@ -64,6 +68,7 @@ struct RankTrainer::State {
   const Plan& plan;
   const Graph& graph;
   Transport& transport;
+  double clip;
   RankExecutor executor;
   std::int64_t iteration = 0;            // the last one trained
   std::vector<at::Tensor> saved_params;  // save_weights()
@@ -102,19 +107,30 @@ RankTrainer::~RankTrainer() = default;
 
 IterationResult RankTrainer::train(const std::vector<std::int64_t>& ids, std::int64_t iteration,
                                    bool metrics) {
+  return train(ids, iteration, metrics, {iteration, static_cast<std::int64_t>(ids.size())});
+}
+
+IterationResult RankTrainer::train(const std::vector<std::int64_t>& ids, std::int64_t iteration,
+                                   bool metrics, const StepPart& part) {
   State& s = *state_;
   const double start_cpu_s = thread_cpu_s();
   const auto samples = static_cast<std::int64_t>(ids.size());
   GP_CHECK(samples >= 1 && samples <= s.plan.mini_batch, "{} samples in a mini-batch of {}",
            samples, s.plan.mini_batch);
   s.executor.reader().check_ids(ids);
-  s.executor.drop_gradients();
-  s.executor.reset_sums();
+  GP_CHECK(samples <= part.samples, "{} samples in a step of {}", samples, part.samples);
+  if (part.first) {
+    s.executor.drop_gradients();
+    s.executor.reset_sums();
+  }
   s.iteration = iteration;
-  s.executor.run({true, iteration, ids, metrics});
+  s.executor.run({true, iteration, ids, metrics, part});
   ++s.executor.measured().iterations;
+  const bool clips = s.clip > 0;
   IterationResult result;
-  if (metrics) result = s.result(samples);
+  if (part.last && (metrics || clips)) result = s.result(part.samples);
+  if (part.last && clips) s.executor.scale_and_step(clip_factor(result.grad_norm, s.clip));
+  if (!metrics) result = {};
   s.executor.measured().total_cpu_s += thread_cpu_s() - start_cpu_s;
   return result;
 }
@@ -125,13 +141,15 @@ std::map<std::string, double> RankTrainer::evaluate(const std::vector<std::int64
   s.executor.reader().check_ids(ids);
   const at::NoGradGuard no_gradients;
   const RankMeasurement of_training = s.executor.measured();
-  s.executor.reset_sums();
+  std::vector<double> of_step = s.executor.exchange_watched_sums(
+      std::vector<double>(s.graph.tensors.size(), 0));  // it may stand within a step
   const auto batch = static_cast<std::size_t>(s.plan.mini_batch);
   for (std::size_t lo = 0; lo < ids.size(); lo += batch) {
     const std::size_t n = std::min(batch, ids.size() - lo);
-    s.executor.run({false, s.iteration, std::span(ids).subspan(lo, n), true});
+    s.executor.run({false, s.iteration, std::span(ids).subspan(lo, n), true, {}});
   }
-  const std::vector<double> sums = all_reduce(s.transport, s.executor.watched_sums());
+  const std::vector<double> sums =
+      all_reduce(s.transport, s.executor.exchange_watched_sums(std::move(of_step)));
   s.executor.measured() = of_training;
 
   const auto mean = [&](TensorId tensor) {

@@ -13,6 +13,7 @@
 #include "cost/cost_model.h"
 #include "data/dataset.h"
 #include "job/job.h"
+#include "job/step_part.h"
 #include "plan/plan.h"
 #include "runtime/transport/transport.h"
 #include "schedule/schedule.h"
@@ -48,7 +49,7 @@ class ActionError : public RunError {
 
 struct IterationResult {
   double loss = 0;       // of the whole model over the whole mini-batch, the same on every rank
-  double grad_norm = 0;  // over unique parameters, the same on every rank
+  double grad_norm = 0;  // over unique parameters, the same on every rank; before it is clipped
 };
 
 // What was measured since reset_measurements(), of this rank.
@@ -77,6 +78,11 @@ class RankTrainer {
   // fewer make a short batch). With `metrics`, loss and grad_norm are summed over the ranks
   // (a collective); without, they are 0. All ranks call with the same arguments.
   IterationResult train(const std::vector<std::int64_t>& ids, std::int64_t iteration, bool metrics);
+  // The same over a mini-batch that is a part of a step: gradients are added to those of the
+  // parts before it; the last part steps, and its result is that of the whole step (with
+  // `metrics` in all parts), the others' is 0. Evaluations may stand between parts.
+  IterationResult train(const std::vector<std::int64_t>& ids, std::int64_t iteration, bool metrics,
+                        const StepPart& part);
 
   // Means over the samples of every loss and metric of the graph, by a forward-only
   // schedule in mini-batches; touches no training state. "loss" is the model's. The same

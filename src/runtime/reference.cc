@@ -60,20 +60,19 @@ struct ReferenceTrainer::State {
   }
 
   // What a sample's value of the loss counts in the model's loss.
-  static double factor(const Loss& loss, std::size_t mini_batch_samples) {
-    return loss.normaliser == Normaliser::kSum
-               ? loss.weight
-               : loss.weight / static_cast<double>(mini_batch_samples);
+  static double factor(const Loss& loss, std::int64_t step_samples) {
+    return loss.normaliser == Normaliser::kSum ? loss.weight
+                                               : loss.weight / static_cast<double>(step_samples);
   }
 
-  void backward(const std::vector<at::Tensor>& tensors, std::size_t mini_batch_samples) const {
+  void backward(const std::vector<at::Tensor>& tensors, std::int64_t step_samples) const {
     std::vector<at::Tensor> losses;
     std::vector<at::Tensor> seeds;
     for (const Loss& loss : graph.losses) {
       const at::Tensor& values = tensors[loss.tensor.index()];
       if (!values.requires_grad()) continue;  // no parameter leads there
       losses.push_back(values);
-      seeds.push_back(at::full(values.sizes(), factor(loss, mini_batch_samples),
+      seeds.push_back(at::full(values.sizes(), factor(loss, step_samples),
                                values.options().requires_grad(false)));
     }
     if (!losses.empty()) torch::autograd::backward(losses, seeds);
@@ -84,6 +83,7 @@ struct ReferenceTrainer::State {
   BatchReader reader;
   std::vector<at::Tensor> params;
   Optimizer optimizer;
+  std::vector<double> loss_sums;  // [loss], over the step so far
 };
 
 ReferenceTrainer::ReferenceTrainer(const Graph& graph, const Dataset& dataset, TrainOptions options)
@@ -93,29 +93,41 @@ ReferenceTrainer::~ReferenceTrainer() = default;
 
 IterationResult ReferenceTrainer::train(const std::vector<std::int64_t>& ids,
                                         std::int64_t iteration, std::int64_t micro_batch) {
+  return train(ids, iteration, micro_batch, {iteration, static_cast<std::int64_t>(ids.size())});
+}
+
+IterationResult ReferenceTrainer::train(const std::vector<std::int64_t>& ids,
+                                        std::int64_t iteration, std::int64_t micro_batch,
+                                        const StepPart& part) {
   State& s = *state_;
   s.reader.check_ids(ids);
-  for (const at::Tensor& param : s.params) param.mutable_grad().reset();
-  std::vector<double> sums(s.graph.losses.size(), 0);
+  if (part.first) {
+    for (const at::Tensor& param : s.params) param.mutable_grad().reset();
+    s.loss_sums.assign(s.graph.losses.size(), 0);
+  }
   for (std::size_t lo = 0; lo < ids.size(); lo += static_cast<std::size_t>(micro_batch)) {
     const std::size_t n = std::min(static_cast<std::size_t>(micro_batch), ids.size() - lo);
     const std::vector<at::Tensor> tensors =
         s.forward({true, s.options.seed, iteration, std::span(ids).subspan(lo, n)});
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      sums[i] = add_elements(sums[i], tensors[s.graph.losses[i].tensor.index()]);
+    for (std::size_t i = 0; i < s.loss_sums.size(); ++i) {
+      double& sum = s.loss_sums[i];
+      sum = add_elements(sum, tensors[s.graph.losses[i].tensor.index()]);
     }
-    s.backward(tensors, ids.size());
+    s.backward(tensors, part.samples);
   }
+  if (!part.last) return {};
   IterationResult result;
-  for (std::size_t i = 0; i < sums.size(); ++i) {
+  for (std::size_t i = 0; i < s.loss_sums.size(); ++i) {
     const Loss& loss = s.graph.losses[i];
     const bool mean = loss.normaliser == Normaliser::kMeanOverSamples;
-    result.loss += loss.weight * sums[i] / (mean ? static_cast<double>(ids.size()) : 1.0);
+    result.loss += loss.weight * s.loss_sums[i] / (mean ? static_cast<double>(part.samples) : 1.0);
   }
   double squares = 0;
   for (const at::Tensor& param : s.params) squares += sum_of_squares(param.grad());
   result.grad_norm = std::sqrt(squares);
-  s.optimizer.step();
+  const double factor = clip_factor(result.grad_norm, s.options.clip);
+  for (const at::Tensor& param : s.params) scale(param.grad(), factor);
+  s.optimizer.step(learning_rate_at(s.options, part.step));
   return result;
 }
 

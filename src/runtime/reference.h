@@ -24,6 +24,10 @@ class ReferenceTrainer {
   // added up, then one step. micro_batch = ids.size(): one full batch.
   IterationResult train(const std::vector<std::int64_t>& ids, std::int64_t iteration,
                         std::int64_t micro_batch);
+  // A part of a step: gradients are added to those of the parts before; the last part steps, and
+  // its result is that of the whole step, the others' is 0.
+  IterationResult train(const std::vector<std::int64_t>& ids, std::int64_t iteration,
+                        std::int64_t micro_batch, const StepPart& part);
   std::map<std::string, double> evaluate(const std::vector<std::int64_t>& ids,
                                          std::int64_t micro_batch);
   std::map<std::string, at::Tensor> parameters() const;

@@ -110,10 +110,10 @@ void add_iteration(IterationTotals& totals, const RankMeasurement& before,
 }  // namespace
 
 IterationResult RunMeter::train(const std::vector<std::int64_t>& ids, std::int64_t iteration,
-                                bool metrics, bool full) {
+                                bool metrics, const StepPart& part, bool full) {
   const RankMeasurement before = trainer_.measurement();
   last_start_s_ = monotonic_s();
-  const IterationResult result = trainer_.train(ids, iteration, metrics);
+  const IterationResult result = trainer_.train(ids, iteration, metrics, part);
   last_end_s_ = monotonic_s();
   const RankMeasurement after = trainer_.measurement();
   const double wall_s = last_end_s_ - last_start_s_;

@@ -19,7 +19,7 @@ class RunMeter {
 
   // RankTrainer::train, measured. `full`: the mini-batch has the plan's size.
   IterationResult train(const std::vector<std::int64_t>& ids, std::int64_t iteration, bool metrics,
-                        bool full);
+                        const StepPart& part, bool full);
 
   // The steady iterations of every rank: those over full mini-batches but the first, which
   // fills caches; where there is none, all. Collective; the same on every rank.

@@ -70,6 +70,14 @@ TEST(Sums, AreTheSameForOneBatchAsForItsParts) {
   EXPECT_EQ(sum_of_squares(at::Tensor()), 0);
 }
 
+TEST(ClipFactor, IsOneUpToTheNormThatIsAllowed) {
+  EXPECT_EQ(clip_factor(3, 0), 1);  // not clipped
+  EXPECT_EQ(clip_factor(3, 4), 1);
+  EXPECT_EQ(clip_factor(4, 4), 1);
+  EXPECT_EQ(clip_factor(0, 4), 1);
+  EXPECT_EQ(clip_factor(8, 4), 0.5);
+}
+
 // Four samples: "a" counts in float64, "b" in int64.
 class SmallDataset : public Dataset {
  public:

@@ -10,6 +10,7 @@
 #include "data/bias_baseline.h"
 #include "data/index_stream.h"
 #include "job/fault.h"
+#include "job/step_part.h"
 #include "job/train_lines.h"
 #include "runtime/run_meter.h"
 #include "runtime/stage_report.h"
@@ -62,19 +63,29 @@ class TrainLoop {
     return evaluate_every_ > 0 && (done_ % evaluate_every_ == 0 || done_ == total_);
   }
 
+  // A step is, where one of its iterations is due.
+  bool is_logged(std::int64_t step) const {
+    const std::int64_t begin = step * options_.accumulate;
+    const std::int64_t end = begin + options_.accumulate;
+    const std::int64_t every = options_.log_every;
+    return (begin + every - 1) / every * every < end || (total_ > 0 && end >= total_);
+  }
+
   void train_one() {
     const std::int64_t iteration = done_;
     const std::vector<std::int64_t> ids = stream_.mini_batch(iteration);
-    const bool logged = iteration % options_.log_every == 0 || iteration + 1 == total_;
     const bool full = static_cast<std::int64_t>(ids.size()) == run_.plan.mini_batch;
-    const IterationResult result = meter_.train(ids, iteration, logged, full);
+    const StepPart part = step_part(options_.accumulate, iteration, total_,
+                                    [&](std::int64_t i) { return stream_.mini_batch_samples(i); });
+    const bool logged = is_logged(part.step);
+    const IterationResult result = meter_.train(ids, iteration, logged, part, full);
     ++done_;
     last_samples_ = static_cast<std::int64_t>(ids.size());
     samples_since_log_ += last_samples_;
-    if (logged) log(iteration, result);
+    if (logged && part.last) log(iteration, result, learning_rate_at(options_, part.step));
   }
 
-  void log(std::int64_t iteration, const IterationResult& result) {
+  void log(std::int64_t iteration, const IterationResult& result, double learning_rate) {
     const std::string at = fmt::format("at iteration {}", iteration);
     require_finite("loss", result.loss, at);
     require_finite("gradient norm", result.grad_norm, at);
@@ -85,6 +96,7 @@ class TrainLoop {
       line.epoch = epochs();
       line.loss = result.loss;
       line.grad_norm = result.grad_norm;
+      line.learning_rate = learning_rate;
       line.samples_per_s = static_cast<double>(samples_since_log_) / (now_s - logged_s_);
       emit_(to_json_line(line));
     }

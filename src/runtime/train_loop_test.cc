@@ -187,6 +187,74 @@ TEST(TrainLoop, EvaluatesAsOftenAsAskedFor) {
   EXPECT_EQ(two.validation_loss_at_end[0], number_in(evaluations[2], "loss"));
 }
 
+TEST(TrainLoop, EvaluatesBetweenEpochsWhereAskedFor) {
+  TwoRanks two;
+  two.options.epochs = 1;
+  two.options.patience = 0;
+  two.options.eval_every = 3;
+  two.run();
+  std::vector<double> epochs;
+  for (const std::string& line : two.lines_where(is_evaluation)) {
+    epochs.push_back(number_in(line, "epoch"));
+  }
+  EXPECT_THAT(epochs, ElementsAre(3.0 / 7, 6.0 / 7, 1));  // and at the end
+}
+
+TEST(TrainLoop, ReportsTheLearningRateOfTheStep) {
+  TwoRanks two;
+  two.options.iterations = 5;
+  two.options.accumulate = 2;
+  two.options.learning_rate = 0.5;
+  two.options.rate_schedule = parse_rate_schedule("step:1,0.5", "");
+  two.run();
+  std::vector<double> rates;
+  std::vector<double> iterations;
+  for (const std::string& line : two.lines_where(is_iteration)) {
+    rates.push_back(number_in(line, "learning_rate"));
+    iterations.push_back(number_in(line, "iteration"));
+    EXPECT_GT(number_in(line, "grad_norm"), 0);
+  }
+  EXPECT_THAT(iterations, ElementsAre(1, 3, 4));  // those that end a step
+  EXPECT_THAT(rates, ElementsAre(0.5, 0.25, 0.125));
+}
+
+TEST(TrainLoop, AccumulatesToTheEndOfTheRun) {
+  TwoRanks in_parts;
+  in_parts.options.epochs = 1;
+  in_parts.options.patience = 0;
+  in_parts.options.accumulate = 7;
+  in_parts.run();
+  TwoRanks cut_short;
+  cut_short.options = in_parts.options;
+  cut_short.options.accumulate = 100;
+  cut_short.run();
+  EXPECT_EQ(cut_short.validation_loss_at_end[0], in_parts.validation_loss_at_end[0]);
+  TwoRanks of_one_each;
+  of_one_each.options = in_parts.options;
+  of_one_each.options.accumulate = 1;
+  of_one_each.run();
+  EXPECT_EQ(in_parts.lines_where(is_iteration).size(), 1);
+  EXPECT_NE(of_one_each.validation_loss_at_end[0], in_parts.validation_loss_at_end[0]);
+}
+
+TEST(TrainLoop, ClipsInIterationsThatAreNotLogged) {
+  TwoRanks all_logged;
+  all_logged.options.iterations = 7;
+  all_logged.options.clip = 0.01;
+  all_logged.run();
+  TwoRanks two;
+  two.options = all_logged.options;
+  two.options.log_every = 100;
+  two.run();
+  EXPECT_EQ(two.lines_where(is_iteration).size(), 2);  // the first and the last
+  EXPECT_EQ(two.validation_loss_at_end[0], all_logged.validation_loss_at_end[0]);
+  TwoRanks unclipped;
+  unclipped.options = all_logged.options;
+  unclipped.options.clip = 0;
+  unclipped.run();
+  EXPECT_NE(unclipped.validation_loss_at_end[0], all_logged.validation_loss_at_end[0]);
+}
+
 TEST(TrainLoop, ALossThatIsNoNumberIsToldByRank0) {
   TwoRanks two;
   two.options.iterations = 100;

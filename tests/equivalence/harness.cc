@@ -59,6 +59,14 @@ double relative_to(double size, double apart) {
 
 }  // namespace
 
+StepPart part_of(const Lesson& lesson, std::size_t i) {
+  return step_part(
+      lesson.options.accumulate, static_cast<std::int64_t>(i),
+      static_cast<std::int64_t>(lesson.batches.size()), [&](std::int64_t at) {
+        return static_cast<std::int64_t>(lesson.batches[static_cast<std::size_t>(at)].size());
+      });
+}
+
 void run_ranks(const Plan& plan, const Graph& graph, const Dataset& dataset,
                const RankTrainerOptions& options, const RankBody& body) {
   const int ranks = devices_used(plan);
@@ -86,8 +94,9 @@ Outcome train_by_plan(const Plan& plan, const Graph& graph, const Dataset& datas
   run_ranks(plan, graph, dataset, options, [&](RankTrainer& trainer, int rank) {
     std::vector<IterationResult> iterations;
     for (std::size_t i = 0; i < lesson.batches.size(); ++i) {
-      iterations.push_back(
-          trainer.train(lesson.batches[i], static_cast<std::int64_t>(i), /*metrics=*/true));
+      if (lesson.evaluates_before_each) trainer.evaluate(lesson.evaluated);
+      iterations.push_back(trainer.train(lesson.batches[i], static_cast<std::int64_t>(i),
+                                         /*metrics=*/true, part_of(lesson, i)));
     }
     const auto metrics = trainer.evaluate(lesson.evaluated);
     const std::lock_guard lock(mutex);
@@ -106,8 +115,8 @@ Outcome train_on_one_device(const Graph& graph, const Dataset& dataset, const Le
   ReferenceTrainer trainer(graph, dataset, lesson.options);
   Outcome outcome;
   for (std::size_t i = 0; i < lesson.batches.size(); ++i) {
-    outcome.iterations.push_back(
-        trainer.train(lesson.batches[i], static_cast<std::int64_t>(i), micro_batch));
+    outcome.iterations.push_back(trainer.train(lesson.batches[i], static_cast<std::int64_t>(i),
+                                               micro_batch, part_of(lesson, i)));
   }
   outcome.gradients = trainer.gradients();
   outcome.parameters = trainer.parameters();

@@ -22,6 +22,7 @@ namespace graphpipe {
 struct Lesson {
   std::vector<std::vector<std::int64_t>> batches;
   std::vector<std::int64_t> evaluated;  // samples to evaluate at the end
+  bool evaluates_before_each = false;   // ... and, by plan, before each mini-batch
   TrainOptions options;
 };
 
@@ -32,6 +33,9 @@ struct Outcome {
   std::map<std::string, double> metrics;
   std::string holders_differ;  // a parameter or gradient that two ranks hold unlike; "": none
 };
+
+// Which part of a step mini-batch i is.
+StepPart part_of(const Lesson& lesson, std::size_t i);
 
 // Called on each rank's own thread.
 using RankBody = std::function<void(RankTrainer& trainer, int rank)>;

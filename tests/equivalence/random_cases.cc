@@ -189,6 +189,9 @@ Lesson lesson_of(const RandomCase& c, std::int64_t samples) {
   lesson.options.optimizer = c.optimizer;
   lesson.options.learning_rate = 0.05;
   lesson.options.momentum = c.optimizer == OptimizerKind::kSgdMomentum ? 0.9 : 0;
+  lesson.options.weight_decay = c.partition % 2 == 0 ? 0.01 : 0;
+  lesson.options.clip = c.partition % 3 == 0 ? 0.5 : 0;
+  lesson.options.accumulate = 1 + static_cast<std::int64_t>(c.partition / 2 % 2);
   return lesson;
 }
 
