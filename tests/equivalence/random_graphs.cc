@@ -26,8 +26,8 @@ class RandomGraph {
     x_ = g_.input("x", {kWidth});
     target_ = g_.input("target", {kWidth});
     label_ = g_.input("label", DType::kInt64, {});
-    if (options_.tied) tied_ = g_.param("tied.weight", {kWidth, kWidth}, {InitKind::kUniform, 0.4});
     add_tensor(g_.linear("fc", x_, kWidth));
+    if (options_.tied) add_tied();
     add_tensor(bag());
     add_tensor(frozen_branch());
     for (int i = 0; i < kOps; ++i) add_op(fmt::format("op{}", i));
@@ -65,6 +65,13 @@ class RandomGraph {
   // For readers without a gradient, of which there may be any number.
   TensorId any() { return values_[below(values_.size())].tensor; }
 
+  // At least two, near each other, so that some cut leaves them together.
+  void add_tied() {
+    tied_ = g_.param("tied.weight", {kWidth, kWidth}, {InitKind::kUniform, 0.4});
+    add_tensor(linear("tied1", take(), tied_));
+    add_tensor(linear("tied2", take(), tied_));
+  }
+
   TensorId bag() {
     const TensorId ids = g_.input("ids", DType::kInt64, {4});
     const TensorId some = g_.slice("ids.some", ids, 0, 1, 2);
@@ -88,7 +95,7 @@ class RandomGraph {
   }
 
   void add_op(const std::string& name) {
-    switch (below(options_.tied ? 9 : 7)) {
+    switch (below(options_.tied ? 8 : 7)) {
       case 0:
         return add_tensor(g_.linear(name, take(), kWidth));
       case 1:
