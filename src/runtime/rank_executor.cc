@@ -79,6 +79,7 @@ RankExecutor::RankExecutor(const Plan& plan, const Graph& graph, const Cluster& 
       buckets_(reduction_buckets(plan, graph)),
       tags_(Mailbox::channels(plan) + static_cast<std::int64_t>(buckets_.size())),
       mailbox_(plan, graph, transport, tags_),
+      values_(plan, graph, mailbox_, rank_),
       reducer_(graph, buckets_, plan_hash(plan), params_, transport, tags_,
                Mailbox::channels(plan)) {
   make_stages();
@@ -113,6 +114,7 @@ void RankExecutor::make_stage(StageId id) {
   }
   made.runner = std::make_unique<StageRunner>(graph_, plan_, made.id, params_);
   made.optimizer = std::make_unique<Optimizer>(std::move(trained), options_.train);
+  values_.add(id, *made.runner);
   stages_.push_back(std::move(made));
 }
 
@@ -167,6 +169,7 @@ void RankExecutor::run(const Run& what) {
   const char* phase = run_.training ? "train" : "evaluate";
   const Schedule& program = schedule(mini_batch_samples(), run_.training);
   mailbox_.begin({run_.training, run_.iteration, run_.ids});
+  values_.begin(mini_batch_samples());
   start_s_ = wall_s();
   for (ActionCursor at(program, plan_, rank_); !at.done(); at.next()) {
     const Action& action = at.action();
@@ -184,6 +187,7 @@ void RankExecutor::run(const Run& what) {
   }
   if (recorded) trace_.iteration_s = wall_s() - start_s_;
   mailbox_.finish();
+  values_.finish();
   for (const OwnStage& own : stages_) {
     GP_CHECK(!own.runner->holds_values(), "stage {} holds values at the end of a run",
              own.id.value);
@@ -274,16 +278,15 @@ void RankExecutor::forward(const Action& action) {
   const bool again = run_.training && own.recomputes;
   std::vector<at::Tensor> values;
   for (const StageInput& input : runner.inputs()) {
-    values.push_back(input.edge.valid()
-                         ? mailbox_.received(input.edge, Direction::kForward, input.tensor, samples)
-                         : reader_.read(input.tensor, context.sample_ids));
+    values.push_back(input.edge.valid() ? values_.input(input.edge, input.tensor, samples)
+                                        : reader_.read(input.tensor, context.sample_ids));
   }
   {
     const Stopwatch watch(&measured_.compute_s, measured_.compute_cpu_s);
     runner.forward(samples, std::move(values), context,
                    again ? StageRunner::Keep::kInputs : StageRunner::Keep::kAll);
   }
-  if (again) to_drop_ = std::pair(action.stage, samples);
+  if (again && !values_.is_read_here(action.stage)) to_drop_ = std::pair(action.stage, samples);
   if (run_.training && !run_.metrics) return;
   for (std::size_t i = 0; i < runner.watched().size(); ++i) {
     double& sum = watched_sums_[runner.watched()[i].index()];
@@ -302,15 +305,20 @@ void RankExecutor::backward(const Action& action) {
   for (const StageOutput& output : runner.outputs()) {
     std::vector<at::Tensor>& parts = gradients.emplace_back();
     for (const EdgeId edge : output.gradient_edges) {
-      parts.push_back(mailbox_.received(edge, Direction::kBackward, output.tensor, action.samples));
+      parts.push_back(values_.gradient(edge, output.tensor, action.samples));
     }
   }
-  const Stopwatch watch(&measured_.compute_s, measured_.compute_cpu_s);
-  if (action.kind == ActionKind::kBackwardInput) {
-    runner.backward_input(action.samples, gradients, run_.part.samples);
-  } else {
-    runner.backward(action.samples, gradients, run_.part.samples);
+  {
+    const Stopwatch watch(&measured_.compute_s, measured_.compute_cpu_s);
+    if (action.kind == ActionKind::kBackwardInput) {
+      runner.backward_input(action.samples, gradients, run_.part.samples);
+    } else {
+      runner.backward(action.samples, gradients, run_.part.samples);
+    }
   }
+  gradients.clear();
+  values_.drop_gradients(action.stage, action.samples);
+  values_.keep_gradients(action.stage, action.samples);
 }
 
 void RankExecutor::backward_weight(const Action& action) {

@@ -21,6 +21,7 @@
 #include "runtime/mailbox.h"
 #include "runtime/optimizer.h"
 #include "runtime/rank_trainer.h"
+#include "runtime/rank_values.h"
 #include "runtime/reducer.h"
 #include "runtime/stage_runner.h"
 
@@ -109,6 +110,7 @@ class RankExecutor {
   std::vector<Bucket> buckets_;
   TagSpace tags_;
   Mailbox mailbox_;
+  RankValues values_;
   Reducer reducer_;
   std::map<std::pair<std::int64_t, bool>, Schedule> schedules_;  // by (samples, training)
   Run run_;
