@@ -173,6 +173,12 @@ std::vector<std::int64_t> least_in_flight(const Plan& plan) {
   return in_flight;
 }
 
+bool shares_devices(const Plan& plan) {
+  std::size_t replicas = 0;
+  for (const Stage& stage : plan.stages) replicas += stage.devices.size();
+  return static_cast<std::size_t>(devices_used(plan)) < replicas;
+}
+
 int devices_used(const Plan& plan) {
   std::vector<DeviceId> devices;
   for (const Stage& stage : plan.stages) {

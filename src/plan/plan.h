@@ -99,8 +99,8 @@ struct Plan {
 //       in which they can run
 //   P4  edges are sorted without repeats; data edges are exactly those that the graph
 //       implies, with their tensors and gradient flags; order edges carry no tensor
-//   P5  every stage has devices that exist in the cluster, and none twice; no device is
-//       in two stages (until schedules with several stages a rank are built)
+//   P5  every stage has devices that exist in the cluster, and none twice; a device may be in
+//       several stages, whose tasks it then runs in one order
 //   P6  1 <= micro-batch <= mini-batch; in flight >= k * micro-batch (or the mini-batch,
 //       where that is smaller), a multiple of the micro-batch where it is below the
 //       mini-batch; k >= 1; no more devices than samples in a split micro-batch
@@ -132,6 +132,9 @@ int pipeline_depth(const Plan& plan);
 // with b d for b and k b d for g on a round-robin stage of d devices. Capped at the
 // mini-batch. An estimate: in-flight counts are free plan data.
 std::vector<std::int64_t> least_in_flight(const Plan& plan);
+
+// Whether any device is in several stages.
+bool shares_devices(const Plan& plan);
 
 // How many devices the plan uses.
 int devices_used(const Plan& plan);

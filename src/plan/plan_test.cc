@@ -244,5 +244,14 @@ TEST(PlanNames, AreThoseOfTheFiles) {
   EXPECT_EQ(optimizer_name(OptimizerKind::kAdam), "adam");
 }
 
+TEST(SharesDevices, WhereADeviceIsInSeveralStages) {
+  const Graph graph = two_branch_graph();
+  Plan plan = chain_plan(graph, {{"a"}, {"b", "c", "join"}, {"head", "loss", "score"}});
+  EXPECT_FALSE(shares_devices(plan));
+  plan.stages[2].devices = plan.stages[0].devices;
+  EXPECT_TRUE(shares_devices(plan));
+  EXPECT_EQ(devices_used(plan), 2);
+}
+
 }  // namespace
 }  // namespace graphpipe

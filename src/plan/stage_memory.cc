@@ -39,12 +39,17 @@ bool has_backward(const Graph& graph, const std::vector<bool>& needs, const Stag
   });
 }
 
-// Tasks in flight on one replica of a stage with a backward, at most.
-std::int64_t tasks_in_flight(const Plan& plan, const Stage& stage) {
+// From a stage's forward to its last pass, at most.
+std::int64_t samples_in_flight(const Plan& plan, const Stage& stage, bool has_backward) {
+  if (!has_backward) return samples_at_once(stage);
   const bool all_first = plan.schedule == ScheduleKind::kGpipe;
-  const std::int64_t samples =
-      all_first ? plan.mini_batch : std::min(stage.in_flight_samples, plan.mini_batch);
-  return divide_up(samples, samples_at_once(stage));
+  return all_first ? plan.mini_batch : std::min(stage.in_flight_samples, plan.mini_batch);
+}
+
+bool share_a_device(const Stage& a, const Stage& b) {
+  return std::ranges::any_of(a.devices, [&](DeviceId device) {
+    return std::ranges::find(b.devices, device) != b.devices.end();
+  });
 }
 
 // [stage]: most samples that stages hold at once along a path from `from` to it, both ends
@@ -174,6 +179,36 @@ std::int64_t buffers_bytes(const Plan& plan, const Graph& graph, const std::vect
   return bytes + std::max(before_forward, before_backward);
 }
 
+// Tasks of one replica whose values exist, at most. Where a stage on the same device reads them
+// and sends no gradient back that would come before the end, they wait for its last pass.
+std::int64_t tasks_held(const Plan& plan, const Graph& graph, const std::vector<bool>& needs,
+                        StageId id) {
+  const Stage& stage = plan.stage(id);
+  const bool backward = has_backward(graph, needs, stage);
+  const std::int64_t own = samples_in_flight(plan, stage, backward);
+  std::int64_t held = own;
+  for (const StageEdge& edge : plan.edges) {
+    if (edge.from != id || edge.kind != EdgeKind::kData) continue;
+    const Stage& reader = plan.stage(edge.to);
+    if (!share_a_device(stage, reader) || (edge.gradient && backward)) continue;
+    const std::int64_t there = samples_in_flight(plan, reader, has_backward(graph, needs, reader));
+    held = std::max(held, own + channel_window_samples(plan, edge) + there);
+  }
+  return divide_up(std::min(held, round_up(plan.mini_batch, samples_at_once(stage))),
+                   samples_at_once(stage));
+}
+
+// Tensors that stages on the same devices read.
+std::int64_t made_for_neighbours(const Plan& plan, const Graph& graph, StageId id,
+                                 std::int64_t samples) {
+  std::int64_t bytes = 0;
+  for (const StageEdge& edge : plan.edges) {
+    if (edge.from != id || !share_a_device(plan.stage(id), plan.stage(edge.to))) continue;
+    for (const TensorId tensor : edge.tensors) bytes += tensor_bytes(graph.tensor(tensor), samples);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::vector<ParamId> stage_params(const Graph& graph, const std::vector<OpId>& ops) {
@@ -241,7 +276,8 @@ std::int64_t channel_window_samples(const Plan& plan, const StageEdge& edge) {
   const Stage& from = plan.stage(edge.from);
   const Stage& to = plan.stage(edge.to);
   const std::int64_t unit = samples_at_once(to);
-  const std::int64_t ahead = from.in_flight_samples - to.in_flight_samples + samples_at_once(from);
+  const std::int64_t behind = shares_devices(plan) ? 0 : to.in_flight_samples;
+  const std::int64_t ahead = from.in_flight_samples - behind + samples_at_once(from);
   const std::int64_t between = samples_along_paths(plan, edge.from)[edge.to.index()];
   const std::int64_t window = round_up(std::max({2 * unit, ahead, between}), unit);
   return std::min(window, round_up(plan.mini_batch, unit));
@@ -253,13 +289,14 @@ StageMemory stage_memory(const Plan& plan, const Graph& graph, const CostModel& 
   const std::vector<bool> needs = needs_gradient(graph);
   const std::int64_t samples = samples_per_task(stage);
   const bool backward = has_backward(graph, needs, stage);
-  const std::int64_t tasks = backward ? tasks_in_flight(plan, stage) : 1;
+  const std::int64_t tasks = tasks_held(plan, graph, needs, id);
   StageMemory memory = stage_static_memory(graph, stage.ops, plan.optimizer);
   const std::int64_t saved = stage_saved_bytes(costs, graph, stage.ops, samples, device);
   memory.saved_bytes = tasks * saved;
   if (stage.recompute && backward) {
     const std::int64_t inputs = stage_input_bytes(graph, stage.ops, samples);
-    memory.saved_bytes = tasks * inputs + (saved - inputs);
+    const std::int64_t kept = inputs + made_for_neighbours(plan, graph, id, samples);
+    memory.saved_bytes = tasks * kept + saved - inputs;
   }
   memory.buffers_bytes = buffers_bytes(plan, graph, needs, id);
   memory.workspace_bytes = stage_cost(costs, graph, stage.ops, samples, device).workspace_bytes;

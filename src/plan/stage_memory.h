@@ -60,12 +60,14 @@ std::int64_t message_bytes(const Graph& graph, const std::vector<bool>& needs,
 // in samples of the consumer: the receiver posts so many ahead and the sender keeps at
 // most so many. At least two messages, and a whole number of the consumer's; more where
 // the producer may run ahead of the consumer: by its samples in flight beyond the
-// consumer's and one task, and by what the stages on a path between them take at once.
+// consumer's and one task (all in flight where ranks hold several stages, for these take
+// turns), and by what the stages on a path between them take at once.
 // At most the mini-batch. See docs/runtime.md for why fewer can stop a graph pipeline.
 // Requires: stages in an order in which they can run, edges sorted.
 std::int64_t channel_window_samples(const Plan& plan, const StageEdge& edge);
 
-// An upper bound of what the verifier counts on any device of the stage.
+// An upper bound of what the verifier counts on any device of the stage; where devices hold
+// several stages, of what each adds.
 StageMemory stage_memory(const Plan& plan, const Graph& graph, const CostModel& costs,
                          const DeviceType& device, StageId stage);
 

@@ -135,6 +135,13 @@ TEST(ChannelWindow, WhereAllIsInFlightASkipHoldsTheHops) {
   EXPECT_EQ(window(plan, 0, 3), 2 + 16 + 2 + 2);
 }
 
+TEST(ChannelWindow, StagesOnSharedDevicesMayRunAheadByAllInFlight) {
+  Plan plan = sizes_plan({{2, 8}, {2, 8}, {2, 8}});
+  EXPECT_EQ(window(plan, 0, 1), 4);
+  plan.stages[2].devices = plan.stages[0].devices;
+  EXPECT_EQ(window(plan, 0, 1), 8 + 2);
+}
+
 TEST(ChannelWindow, IsWholeMessagesOfTheConsumerAndAtMostTheMiniBatch) {
   EXPECT_EQ(window(sizes_plan({{2, 10}, {4, 4}}), 0, 1), 8);
   EXPECT_EQ(window(sizes_plan({{3, 9}, {4, 4}}), 0, 1), 8);

@@ -26,6 +26,7 @@
 //     0: F0 F1 | B0 F2 | B1 F3 | B2 F4 | B3 F5 | B4 B5
 //     1: F0    | B0 F1 | B1 F2 | B2 F3 | B3 F4 | B4 F5 B5
 //
+// Where a rank holds several stages no rank has rounds: list_order.h puts all tasks in order.
 // A schedule of kind gpipe has no rounds: all forwards, then all backwards, and so no period;
 // its size grows with N, as its memory does.
 
@@ -33,73 +34,22 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
+#include "schedule/list_order.h"
 #include "schedule/owner_map.h"
 #include "schedule/placement.h"
+#include "schedule/replica_work.h"
 
 namespace graphpipe {
 namespace {
 
 constexpr std::int64_t kLeastRepeats = 2;  // fewer are not worth a period
 
-// What one replica has to do, in numbers.
-struct ReplicaWork {
-  StageId stage = {};
-  int replica = 0;
-  bool backward = false;
-  bool recompute = false;        // R right before each B
-  std::int64_t first = 0;        // micro-batch of task 0
-  std::int64_t stride = 1;       // from a task's micro-batch to the next's
-  std::int64_t tasks = 0;        // n
-  std::int64_t warm_up = 0;      // W
-  std::int64_t in_a_row = 1;     // k
-  std::int64_t whole_tasks = 0;  // those of whole micro-batches
-  std::int64_t rounds = 0;       // of whole micro-batches
-  std::int64_t round_samples = 1;
-};
-
-// How many of the first `micro_batches` are the replica's. Split replicas run all.
-std::int64_t own_tasks(const ReplicaWork& work, std::int64_t micro_batches) {
-  return micro_batches <= work.first ? 0 : (micro_batches - work.first - 1) / work.stride + 1;
-}
-
-ReplicaWork replica_work(const Plan& plan, Placement placed, bool backward, std::int64_t samples) {
-  const Stage& stage = plan.stage(placed.stage);
-  ReplicaWork work{.stage = placed.stage,
-                   .replica = placed.replica,
-                   .backward = backward,
-                   .recompute = backward && stage.recompute};
-  if (stage.replication == Replication::kRoundRobin) {
-    work.first = placed.replica;
-    work.stride = static_cast<std::int64_t>(stage.devices.size());
-  }
-  const std::int64_t count = micro_batch_count(stage, samples);
-  work.tasks = own_tasks(work, count);
-  // A split replica may have no share of the short last micro-batch, or (4 samples in
-  // shares of 2 on three devices) of any other.
-  const auto has_share = [&](std::int64_t i) {
-    return stage.replication == Replication::kRoundRobin ||
-           !replica_samples(stage, work.replica, i, samples).empty();
-  };
-  if (!has_share(0)) {
-    work.first = count - 1;
-    work.tasks = 1;
-  }
-  if (!has_share(count - 1)) --work.tasks;
-  if (backward) {
-    const bool all_first =
-        plan.schedule == ScheduleKind::kGpipe || stage.in_flight_samples >= samples;
-    const std::int64_t in_flight = own_tasks(work, stage.in_flight_samples / stage.micro_batch);
-    work.warm_up =
-        all_first ? work.tasks : std::min(std::max<std::int64_t>(in_flight, 1), work.tasks);
-    work.in_a_row =
-        std::clamp<std::int64_t>(stage.kfkb, 1, std::max<std::int64_t>(1, work.warm_up));
-  }
-  work.whole_tasks = std::min(own_tasks(work, samples / stage.micro_batch), work.tasks);
-  work.rounds = std::max<std::int64_t>(0, work.whole_tasks - work.warm_up) / work.in_a_row;
-  work.round_samples = work.in_a_row * stage.micro_batch * work.stride;
-  return work;
+// Rounds of whole micro-batches.
+std::int64_t round_count(const ReplicaWork& work) {
+  return std::max<std::int64_t>(0, work.whole_tasks - work.warm_up) / work.in_a_row;
 }
 
 class ProgramBuilder {
@@ -134,7 +84,7 @@ class ProgramBuilder {
   void add(ActionKind kind, std::int64_t& next, std::int64_t count, std::vector<Action>& out) {
     for (std::int64_t i = 0; i < count; ++i, ++next) {
       Action action{.kind = kind, .stage = work_.stage, .replica = work_.replica};
-      action.micro_batch = work_.first + next * work_.stride;
+      action.micro_batch = work_.micro_batch(next);
       action.samples =
           replica_samples(plan_.stage(work_.stage), work_.replica, action.micro_batch, samples_);
       if (kind == ActionKind::kBackward && work_.recompute) {
@@ -171,7 +121,7 @@ std::int64_t common_repeats(const std::vector<ReplicaWork>& works, std::int64_t 
   std::int64_t repeats = samples / period;
   for (const ReplicaWork& work : works) {
     if (work.whole_tasks == 0) continue;
-    repeats = std::min(repeats, work.rounds / (period / work.round_samples));
+    repeats = std::min(repeats, round_count(work) / (period / work.round_samples));
   }
   return repeats >= kLeastRepeats ? repeats : 0;
 }
@@ -192,15 +142,26 @@ void add_program(const Plan& plan, const ReplicaWork& work, const Schedule& sche
   builder.rest(all);
 }
 
+// Some rank has more than one stage.
+Schedule build_shared(const Plan& plan, const std::vector<bool>& backward, Schedule schedule) {
+  std::vector<std::vector<Action>> order = list_order(plan, backward, schedule.samples);
+  for (std::size_t r = 0; r < order.size(); ++r) {
+    schedule.ranks[r].prologue = std::move(order[r]);
+  }
+  return schedule;
+}
+
 Schedule build(const Plan& plan, const std::vector<bool>& backward, std::int64_t samples,
                bool training) {
   GP_CHECK(samples >= 1, "a schedule over {} samples", samples);
   Schedule schedule{.ranks = empty_programs(plan), .samples = samples, .training = training};
+  const std::vector<std::vector<Placement>> placed = placements(plan);
+  if (std::ranges::any_of(placed, [](const auto& own) { return own.size() > 1; })) {
+    return build_shared(plan, backward, std::move(schedule));
+  }
   std::vector<ReplicaWork> works;
-  for (const std::vector<Placement>& placed : placements(plan)) {
-    GP_CHECK(placed.size() == 1, "a device of the plan is in {} stages", placed.size());
-    works.push_back(
-        replica_work(plan, placed[0], training && backward[placed[0].stage.index()], samples));
+  for (const std::vector<Placement>& own : placed) {
+    works.push_back(replica_work(plan, own[0], backward[own[0].stage.index()], samples));
   }
   const std::int64_t period = common_period(works, samples);
   schedule.repeats = common_repeats(works, period, samples);

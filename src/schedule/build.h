@@ -1,6 +1,7 @@
 // Compute-only schedules from plans. The order is static: on every stage W = min(I / b,
 // number of micro-batches) warm-up forwards, then k backwards and k forwards in turn,
-// then the remaining backwards.
+// then the remaining backwards. Plans in which a rank holds several stages have one order a
+// rank over the tasks of all of its stages (list_order.h), and no period.
 
 #pragma once
 

@@ -128,6 +128,24 @@ TEST(BuildSchedule, AStageWithoutABackwardDoesNotRecompute) {
       1F0 1R0 1B0 1F1 1R1 1B1)"));
 }
 
+TEST(BuildSchedule, RanksOfSeveralStagesInterleaveThem) {
+  EXPECT_EQ(
+      built({.edges = "0>1 1>2 2>3", .in_flight = {4, 4, 4, 4}, .samples = 4, .on = {0, 1, 0, 1}}),
+      grid(R"(
+      0F0 0F1 0F2 0F3 2F0 2F1 2F2 2F3 2B0 2B1 0B0 0B1 2B2 2B3 0B2 0B3
+      1F0 1F1 1F2 1F3 3F0 3B0 3F1 3B1 1B0 1B1 3F2 3B2 3F3 3B3 1B2 1B3)"));
+}
+
+TEST(BuildSchedule, AForkAndItsJoinOnTwoRanks) {
+  EXPECT_EQ(built({.edges = "0>1 0>2 1>3 2>3",
+                   .in_flight = {4, 4, 4, 4},
+                   .samples = 3,
+                   .on = {0, 0, 1, 1}}),
+            grid(R"(
+      0F0 0F1 0F2 1F0 1F1 1F2 1B0 0B0 1B1 0B1 1B2 0B2
+      2F0 2F1 2F2 3F0 3B0 2B0 3F1 3B1 2B1 3F2 3B2 2B2)"));
+}
+
 TEST(BuildSchedule, FewerMicroBatchesThanStages) {
   EXPECT_EQ(built({.edges = "0>1 1>2", .in_flight = {3, 2, 1}, .samples = 1}), grid(R"(
       0F0 0B0
@@ -263,6 +281,17 @@ TEST(BuildSchedule, FollowsTheDefinitionOnRandomPlans) {
                                      spec.kind == ScheduleKind::kGpipe, spec.samples))
             << "seed " << seed << ", stage " << s << ", replica " << d;
       }
+    }
+  }
+}
+
+TEST(BuildSchedule, IsValidOnRandomPlansOfSharedRanks) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const TestPlan t = make_plan(random_shared_spec(seed, seed % 7 == 0));
+    for (std::int64_t samples = 1; samples <= t.plan.mini_batch; samples += 1 + samples / 2) {
+      const std::string where = fmt::format("seed {}, {} samples", seed, samples);
+      validate(build_schedule(t.plan, t.graph, samples), t.plan, t.graph, where);
+      validate(build_forward_schedule(t.plan, t.graph, samples), t.plan, t.graph, where);
     }
   }
 }

@@ -52,7 +52,7 @@ struct Walk {
 class Lowering {
  public:
   Lowering(const Schedule& schedule, const Plan& plan, const Graph& graph)
-      : schedule_(schedule), plan_(plan), map_(plan, graph, schedule) {}
+      : schedule_(schedule), plan_(plan), graph_(graph), map_(plan, graph, schedule) {}
 
   std::vector<Walk> walks() {
     const std::vector<std::vector<Placement>> placed = placements(plan_);
@@ -66,7 +66,7 @@ class Lowering {
  private:
   Walk walk(RankId rank, const std::vector<Placement>& placed) {
     const RankProgram& program = schedule_.ranks[rank.index()];
-    RankLowering lowering(map_, rank, placed);
+    RankLowering lowering(map_, LocalValues(schedule_, plan_, graph_, rank), rank, placed);
     Walk result;
     result.idle = program.period.empty();
     lowering.start(result.prologue);
@@ -89,6 +89,7 @@ class Lowering {
 
   const Schedule& schedule_;
   const Plan& plan_;
+  const Graph& graph_;
   MessageMap map_;
 };
 

@@ -15,7 +15,9 @@
 // it stands before the backward's wait_receives, and may run while they are on the way.
 // Post_receives of every edge's first window stand at the program's start. A channel is
 // (edge, direction, pair of ranks); its messages are in the order of their samples on
-// both sides. Between stages on the same rank there is no message. After a rank's last
+// both sides. Between stages on the same rank there is no message: the value is the stage's
+// that makes it, and what that saved is freed only after the last pass of every task on the
+// rank that reads it. After a rank's last
 // compute: start_reduce and wait_reduce of its buckets (parameters with more than one
 // holder), wait_send of what is on the way, step.
 

@@ -92,6 +92,27 @@ TEST(Lower, ARecomputeStandsBeforeTheWaitForItsBackwardsMessages) {
                                                  "free 0>1 F [0,1)", "sent 0>1 B [0,1)", "step 1"));
 }
 
+TEST(Lower, StagesOnARankHandValuesOverWithoutAMessage) {
+  const TestPlan t = make_plan({.edges = "0>1", .in_flight = {1, 1}, .samples = 1, .on = {0, 0}});
+  EXPECT_THAT(texts(t, lowered(t, 1), 0), ElementsAre("0F0", "1F0", "1B0", "free 1 [0,1)", "0B0",
+                                                      "free 0 [0,1)", "step 0", "step 1"));
+}
+
+// Stage 0 has no backward, and what it made is read until 1B0.
+TEST(Lower, AValueEndsAfterTheLastPassOfItsReadersOnTheRank) {
+  const TestPlan t = make_plan({.edges = "0>1 0>2",
+                                .in_flight = {2, 1, 1},
+                                .samples = 2,
+                                .sizes = {2, 1, 1},
+                                .untrained = {0},
+                                .on = {0, 0, 1}});
+  EXPECT_THAT(texts(t, lowered(t, 2), 0),
+              ElementsAre("0F0", "send 0>2 F [0,1)", "send 0>2 F [1,2)",  //
+                          "1F0", "1B0", "free 1 [0,1)",                   //
+                          "1F1", "1B1", "free 1 [1,2)", "free 0 [0,2)",   //
+                          "sent 0>2 F [0,1)", "sent 0>2 F [1,2)", "step 1"));
+}
+
 TEST(Lower, MessagesKnowTheirEnds) {
   const TestPlan t =
       make_plan({.edges = "0>1", .in_flight = {4, 4}, .samples = 4, .sizes = {2, 4}});

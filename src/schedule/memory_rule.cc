@@ -14,17 +14,20 @@ MemoryRule::MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& 
       graph_(graph),
       costs_(costs),
       device_(cluster.type_of(schedule.ranks[rank.index()].device)),
+      local_(schedule, plan, graph, rank),
       samples_(schedule.samples),
       recompute_(stages_that_recompute(plan, stages_with_backward(plan, graph))) {
   if (!schedule.training) recompute_.assign(plan.stages.size(), false);
   const DeviceId device = schedule.ranks[rank.index()].device;
+  std::vector<OpId> ops;  // of all the rank's stages: what they share is there once
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const Stage& stage = plan.stages[s];
     if (std::ranges::find(stage.devices, device) == stage.devices.end()) continue;
-    const StageMemory part = stage_static_memory(graph, stage.ops, plan.optimizer);
-    static_bytes_ += schedule.training ? part.static_bytes() : part.weights_bytes;
-    step_bytes_[StageId(s)] = part.step_bytes;
+    ops.insert(ops.end(), stage.ops.begin(), stage.ops.end());
+    step_bytes_[StageId(s)] = stage_static_memory(graph, stage.ops, plan.optimizer).step_bytes;
   }
+  const StageMemory all = stage_static_memory(graph, ops, plan.optimizer);
+  static_bytes_ = schedule.training ? all.static_bytes() : all.weights_bytes;
 }
 
 MemoryEffect MemoryRule::of(const Action& action) {
@@ -32,7 +35,8 @@ MemoryEffect MemoryRule::of(const Action& action) {
     case ActionKind::kForward: {
       const std::int64_t arrived = take_arrived(action);
       const TaskBytes& bytes = task_bytes(action);
-      return {bytes.kept - arrived, bytes.saved - bytes.kept + bytes.workspace + arrived};
+      return {bytes.kept - arrived + shared_bytes(action),
+              bytes.saved - bytes.kept + bytes.workspace + arrived};
     }
     case ActionKind::kRecompute: {
       const TaskBytes& bytes = task_bytes(action);
@@ -40,6 +44,7 @@ MemoryEffect MemoryRule::of(const Action& action) {
     }
     case ActionKind::kBackward:
     case ActionKind::kBackwardInput:
+      return {given_bytes(action), task_bytes(action).workspace};
     case ActionKind::kBackwardWeight:
       return {0, task_bytes(action).workspace};
     case ActionKind::kStep:
@@ -56,7 +61,9 @@ MemoryEffect MemoryRule::of(const Action& action) {
     case ActionKind::kWaitSend:
       return {-action.bytes, 0};
     case ActionKind::kFree:
-      if (!action.edge.valid()) return {-task_bytes(action).saved, 0};
+      if (!action.edge.valid()) {
+        return {-task_bytes(action).saved - shared_bytes(action) - taken_bytes(action), 0};
+      }
       return {action.direction == Direction::kBackward ? -action.bytes : 0, 0};
     case ActionKind::kStartReduce:
     case ActionKind::kWaitReduce:
@@ -82,6 +89,23 @@ MemoryEffect MemoryRule::of_send(const Action& send) {
   const SampleRange task =
       replica_samples(plan_.stage(send.stage), send.replica, send.micro_batch, samples_);
   return {send.bytes, task_bytes(send.stage, task.size()).outputs};
+}
+
+// What the task holds more (less) than alone since stages of the rank share values: it does not
+// hold what they made and it reads, and where it recomputes, holds what it made and they read.
+std::int64_t MemoryRule::shared_bytes(const Action& task) const {
+  if (!local_.any()) return 0;
+  const bool recompute = recompute_[task.stage.index()];
+  return (recompute ? local_.made_bytes(task.stage, task.samples) : 0) -
+         local_.read_bytes(task.stage, task.samples);
+}
+
+std::int64_t MemoryRule::given_bytes(const Action& task) const {
+  return local_.any() ? local_.gradients_given_bytes(task.stage, task.samples) : 0;
+}
+
+std::int64_t MemoryRule::taken_bytes(const Action& task) const {
+  return local_.any() ? local_.gradients_taken_bytes(task.stage, task.samples) : 0;
 }
 
 // Each tensor once, whoever reads it.

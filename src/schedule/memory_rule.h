@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cost/cost_model.h"
+#include "schedule/local_values.h"
 #include "schedule/schedule.h"
 
 namespace graphpipe {
@@ -43,6 +44,9 @@ class MemoryRule {
     return task_bytes(action.stage, action.samples.size());
   }
   std::int64_t outputs_bytes(StageId stage, std::int64_t samples) const;
+  std::int64_t shared_bytes(const Action& task) const;
+  std::int64_t given_bytes(const Action& task) const;
+  std::int64_t taken_bytes(const Action& task) const;
   MemoryEffect of_send(const Action& send);
   // Forward messages of the task: from its end on among what it saved.
   std::int64_t take_arrived(const Action& task);
@@ -51,6 +55,7 @@ class MemoryRule {
   const Graph& graph_;
   const CostModel& costs_;
   const DeviceType& device_;
+  LocalValues local_;
   std::int64_t samples_;         // of the schedule
   std::vector<bool> recompute_;  // [stage]: in this schedule
   std::int64_t static_bytes_ = 0;

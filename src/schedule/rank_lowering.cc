@@ -7,6 +7,7 @@
 #include "schedule/rank_lowering.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "schedule/owner_map.h"
@@ -18,8 +19,9 @@ constexpr std::size_t kLeastSendsOnWay = 2;
 
 }  // namespace
 
-RankLowering::RankLowering(const MessageMap& map, RankId rank, const std::vector<Placement>& placed)
-    : map_(map), rank_(rank) {
+RankLowering::RankLowering(const MessageMap& map, LocalValues local, RankId rank,
+                           const std::vector<Placement>& placed)
+    : map_(map), local_(std::move(local)), rank_(rank) {
   const auto add = [](std::vector<Flow>& flows, const std::vector<EdgeId>& edges,
                       Direction direction, Placement own) {
     for (const EdgeId edge : edges) {
@@ -111,13 +113,13 @@ void RankLowering::send(const Message& message, const Action& compute, std::vect
   out.push_back(message_action(ActionKind::kStartSend, flow, flow.on_way.back()));
 }
 
-void RankLowering::free(const Action& compute, bool backward, std::vector<Action>& out) const {
-  Action saved = compute;
+void RankLowering::free(const Action& last_pass, std::vector<Action>& out) const {
+  Action saved = last_pass;
   saved.kind = ActionKind::kFree;
   out.push_back(saved);
   for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
-    if (direction == Direction::kBackward && !backward) continue;
-    map_.for_each_incoming(compute.stage, rank_, direction, compute.samples, [&](Message m) {
+    if (direction == Direction::kBackward && last_pass.kind == ActionKind::kForward) continue;
+    map_.for_each_incoming(last_pass.stage, rank_, direction, last_pass.samples, [&](Message m) {
       Action action = saved;
       action.samples = m.samples;
       action.edge = m.edge;
@@ -126,6 +128,29 @@ void RankLowering::free(const Action& compute, bool backward, std::vector<Action
       action.bytes = map_.bytes(m.edge, m.direction, m.samples.size());
       out.push_back(action);
     });
+  }
+}
+
+// Frees what the task saved, unless others of the rank are to read it; and what others saved
+// that it was the last to read.
+void RankLowering::end(const Action& last_pass, std::vector<Action>& out) {
+  const auto own = shared_.find({last_pass.stage, last_pass.micro_batch});
+  if (own != shared_.end() && own->second.unread > 0) {
+    own->second.last_pass = last_pass;
+  } else {
+    free(last_pass, out);
+    if (own != shared_.end()) shared_.erase(own);
+  }
+  for (const EdgeId edge : local_.in(last_pass.stage)) {
+    const StageId maker = map_.peer_stage(edge, last_pass.stage);
+    for (const OwnedPart& part : local_.parts(edge, last_pass.stage, last_pass.samples)) {
+      const auto made = shared_.find({maker, part.micro_batch});
+      if (made == shared_.end()) continue;  // a wrong order, of which the verifier speaks
+      made->second.unread -= part.samples.size();
+      if (made->second.unread > 0 || !made->second.last_pass) continue;
+      free(*made->second.last_pass, out);
+      shared_.erase(made);
+    }
   }
 }
 
@@ -143,7 +168,14 @@ void RankLowering::lower(const Action& compute, std::vector<Action>& out) {
   out.push_back(compute);
   map_.for_each_outgoing(compute.stage, rank_, direction, compute.samples,
                          [&](const Message& m) { send(m, compute, out); });
-  if (backward || !map_.has_backward(compute.stage)) free(compute, backward, out);
+  if (!backward) {
+    for (const EdgeId edge : local_.out(compute.stage)) {
+      for (const OwnedPart& part : local_.parts(edge, compute.stage, compute.samples)) {
+        shared_[{compute.stage, compute.micro_batch}].unread += part.samples.size();
+      }
+    }
+  }
+  if (backward || !map_.has_backward(compute.stage)) end(compute, out);
 }
 
 void RankLowering::finish(std::vector<Action>& out) {

@@ -4,15 +4,20 @@
 #pragma once
 
 #include <deque>
+#include <map>
+#include <optional>
+#include <utility>
 #include <vector>
 
+#include "schedule/local_values.h"
 #include "schedule/messages.h"
 
 namespace graphpipe {
 
 class RankLowering {
  public:
-  RankLowering(const MessageMap& map, RankId rank, const std::vector<Placement>& placed);
+  RankLowering(const MessageMap& map, LocalValues local, RankId rank,
+               const std::vector<Placement>& placed);
 
   // Post_receives of every edge's first window.
   void start(std::vector<Action>& out);
@@ -45,18 +50,27 @@ class RankLowering {
     auto key() const { return std::tuple(edge, direction); }
   };
 
+  // What a task saved that others of the rank read.
+  struct Shared {
+    std::int64_t unread = 0;               // samples, of each edge, that they have to
+    std::optional<Action> last_pass = {};  // the task's own, where it has run
+  };
+
   Flow& find(std::vector<Flow>& flows, EdgeId edge, Direction direction) const;
   bool find_ahead(Flow& flow) const;
   void post(Flow& flow, std::vector<Action>& out) const;
   void receive(const Message& message, std::vector<Action>& out);
   void send(const Message& message, const Action& compute, std::vector<Action>& out);
   void wait_oldest_send(Flow& flow, std::vector<Action>& out) const;
-  void free(const Action& compute, bool backward, std::vector<Action>& out) const;
+  void free(const Action& last_pass, std::vector<Action>& out) const;
+  void end(const Action& last_pass, std::vector<Action>& out);
   Action message_action(ActionKind kind, const Flow& flow, const Item& item) const;
 
   const MessageMap& map_;
+  LocalValues local_;
   RankId rank_;
-  std::vector<Flow> in_;  // by key
+  std::map<std::pair<StageId, std::int64_t>, Shared> shared_;  // by stage, micro-batch
+  std::vector<Flow> in_;                                       // by key
   std::vector<Flow> out_;
 };
 

@@ -39,7 +39,8 @@ enum class ActionKind {
   kFree,            // a value ends: what a forward saved (no edge), or a received message
   kStartReduce,     // gradients of a bucket are summed over its holders
   kWaitReduce,
-  kStep,         // the optimiser's step of the stage's parameters
+  kStep,         // the optimiser's step of the stage's parameters; of those that stages of the
+                 // rank share, with the first of them
   kMakeVersion,  // asynchronous schedules: a version of the weights begins
   kDropVersion,  //   ... and ends
 };
@@ -83,7 +84,8 @@ struct RankProgram {
 
 // One iteration (synchronous training, evaluation) or one stream of mini-batches
 // (asynchronous). Its size does not grow with the number of micro-batches, but for kind
-// gpipe, which has no steady state.
+// gpipe, which has no steady state, and plans in which a rank holds several stages, whose
+// steady state is not looked for.
 struct Schedule {
   std::vector<RankProgram> ranks = {};  // ranks[r]: devices that the plan uses, ascending
   std::int64_t repeats = 0;             // of the period

@@ -34,6 +34,7 @@ struct PlanSpec {
   std::vector<int> tied = {};                // stages that share one weight
   std::vector<int> metrics = {};             // stages that end in a metric, not in a loss
   std::vector<int> recompute = {};           // stages that do
+  std::vector<int> on = {};                  // [stage]: first device; none: each its own
   ScheduleKind kind = ScheduleKind::k1F1B;
   int stages = 0;  // where in_flight is empty
 };
@@ -127,7 +128,9 @@ inline TestPlan make_plan(const PlanSpec& spec) {
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     Stage& stage = plan.stages[s];
     const int width = spec.widths.empty() ? 1 : spec.widths.at(s);
-    for (int d = 0; d < width; ++d) stage.devices.push_back(DeviceId(devices++));
+    const int first = spec.on.empty() ? devices : spec.on.at(s);
+    for (int d = 0; d < width; ++d) stage.devices.push_back(DeviceId(first + d));
+    devices = std::max(devices, first + width);
     const bool in_turn = !spec.in_turn.empty() && spec.in_turn.at(s);
     stage.replication = in_turn ? Replication::kRoundRobin : Replication::kSplit;
     stage.micro_batch = spec.sizes.empty() ? 1 : spec.sizes.at(s);
@@ -192,6 +195,17 @@ inline PlanSpec random_spec(std::uint64_t seed, bool gpipe = false) {
   if (gpipe) spec.kind = ScheduleKind::kGpipe;
   for (int s = 0; s < spec.stages; ++s) {
     if (below(3) == 0) spec.recompute.push_back(s);
+  }
+  return spec;
+}
+
+// The same with several stages a rank, mostly.
+inline PlanSpec random_shared_spec(std::uint64_t seed, bool gpipe = false) {
+  PlanSpec spec = random_spec(seed, gpipe);
+  const CounterRandom random(seed + (std::uint64_t{1} << 32));
+  const auto devices = static_cast<std::uint64_t>(1 + random.below(0, 3));
+  for (int s = 0; s < spec.stages; ++s) {
+    spec.on.push_back(static_cast<int>(random.below(static_cast<std::uint64_t>(s + 1), devices)));
   }
   return spec;
 }

@@ -46,7 +46,7 @@ class Writer {
       : trace_(trace), schedule_(schedule), plan_(plan), lanes_(schedule.ranks.size()) {
     for (std::size_t i = 0; i < trace.events.size(); ++i) {
       const TraceEvent& event = trace.events[i];
-      if (is_compute(event.action.kind)) readers_.emplace(reader_key(event), i);
+      if (reads_messages(event.action.kind)) readers_.emplace(reader_key(event), i);
     }
   }
 
@@ -65,6 +65,14 @@ class Writer {
   }
 
  private:
+  static bool reads_messages(ActionKind kind) {
+    return kind == ActionKind::kForward || kind == ActionKind::kBackward ||
+           kind == ActionKind::kBackwardInput;
+  }
+  static std::string_view category(ActionKind kind) {
+    if (kind == ActionKind::kForward) return "forward";
+    return kind == ActionKind::kRecompute ? "recompute" : "backward";
+  }
   static Reader reader_key(const TraceEvent& event) {
     const Direction direction =
         event.action.kind == ActionKind::kForward ? Direction::kForward : Direction::kBackward;
@@ -82,8 +90,7 @@ class Writer {
     const Action& a = event.action;
     record(R"("name":"{}","cat":"{}","ph":"X","pid":{},"tid":0,"ts":{:.3f},"dur":{:.3f},)"
            R"("args":{{"stage":{},"micro_batch":{},"first_sample":{},"samples":{}}})",
-           to_text(a, plan_), a.kind == ActionKind::kForward ? "forward" : "backward",
-           event.rank.value, event.start_s * kMicroseconds,
+           to_text(a, plan_), category(a.kind), event.rank.value, event.start_s * kMicroseconds,
            (event.end_s - event.start_s) * kMicroseconds, a.stage.value, a.micro_batch,
            a.samples.lo, a.samples.size());
   }

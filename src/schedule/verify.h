@@ -19,12 +19,15 @@ namespace graphpipe {
 //       bytes and ranks
 //   V2  messages of a channel are received in the order in which they are sent
 //   V3  no cycle of waits
-//   V4  every value ends once, after its last use: no double, early or missing free
+//   V4  every value ends once, after its last use, also by another stage of the rank: no
+//       double, early or missing free
 //   V5  memory of every device stays within its limit
 //   V6  no rank runs two things at once; a rank runs only its stages' work
 //   V7  every task has exactly the samples that the owner map gives it, and every message
-//       the samples that its ends compute; a stage that recomputes does so for every backward
-//   V8  every parameter is stepped once, after its last backward and its reduction
+//       the samples that its ends compute; what a task reads of another stage of its rank is
+//       made before; a stage that recomputes does so for every backward
+//   V8  every parameter is stepped once, after its last backward (of any stage of the rank)
+//       and its reduction
 //   P1 to P7, S1 to S6 as in plan.h and schedule.h
 //
 // What memory counts, on each rank:
@@ -32,6 +35,9 @@ namespace graphpipe {
 //   saved      what a forward saves (stage_saved_bytes of its samples), from its start to
 //              the free; of a stage that recomputes its inputs alone (stage_input_bytes) from
 //              the forward's start, and the rest from the recompute's
+//   shared     between stages of the rank: a tensor counts once, as what the forward that makes
+//              it saves, and a gradient from the backward that makes it to the free of what
+//              the tensor's maker saved
 //   received   a message, from its post to its free; a forward message only until the
 //              forward that reads it has run: its tensors are then among what is saved
 //   sent       a message, from start_send to wait_send: it is a packed copy

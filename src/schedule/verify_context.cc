@@ -57,6 +57,18 @@ std::vector<VerifyContext::Part> VerifyContext::parts(EdgeId edge, StageId stage
   return result;
 }
 
+std::vector<OwnedPart> VerifyContext::local_parts(EdgeId edge, StageId stage, RankId rank,
+                                                  SampleRange x) const {
+  const StageEdge& ends = plan.edge(edge);
+  const Stage& peer = plan.stage(ends.from == stage ? ends.to : ends.from);
+  std::vector<OwnedPart> result;
+  for (const OwnedPart& part : owned_parts(peer, x, schedule.samples)) {
+    const RankId at = schedule.rank_of(peer.devices[static_cast<std::size_t>(part.replica)]);
+    if (at == rank) result.push_back(part);
+  }
+  return result;
+}
+
 std::vector<EdgeId> VerifyContext::incoming_edges(StageId stage, Direction direction) const {
   if (direction == Direction::kForward) return edges.in[stage.index()];
   std::vector<EdgeId> result = edges.out[stage.index()];

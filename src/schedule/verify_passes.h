@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "schedule/owner_map.h"
 #include "schedule/placement.h"
 #include "schedule/verify.h"
 
@@ -50,6 +51,8 @@ struct VerifyContext {
     SampleRange samples;
   };
   std::vector<Part> parts(EdgeId edge, StageId stage, RankId rank, SampleRange x) const;
+  // Parts that it computes on this rank: values without a message.
+  std::vector<OwnedPart> local_parts(EdgeId edge, StageId stage, RankId rank, SampleRange x) const;
   // Edges over which messages of this direction reach the stage, or leave it.
   std::vector<EdgeId> incoming_edges(StageId stage, Direction direction) const;
   std::vector<EdgeId> outgoing_edges(StageId stage, Direction direction) const;

@@ -9,6 +9,7 @@
 #include "plan/stage_memory.h"
 #include "schedule/build.h"
 #include "schedule/lower.h"
+#include "schedule/placement.h"
 #include "schedule/test_plans.h"
 
 namespace graphpipe {
@@ -39,6 +40,19 @@ TEST(VerifyPlan, AcceptsRandomPlans) {
     periodic += lower(schedule, t.plan, t.graph).repeats > 4 ? 1 : 0;
   }
   EXPECT_GT(periodic, 10);
+}
+
+TEST(VerifyPlan, AcceptsRandomPlansOfSharedRanks) {
+  int shared = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    const PlanSpec spec = random_shared_spec(seed, seed % 7 == 0);
+    const TestPlan t = make_plan(spec);
+    shared += shares_devices(t.plan) ? 1 : 0;
+    ASSERT_EQ(faults_text(verify_plan(t.plan, t.graph, t.cluster, t.costs)), "")
+        << "seed " << seed << "\n"
+        << to_text(build_schedule(t.plan, t.graph, spec.samples), t.plan);
+  }
+  EXPECT_GT(shared, 200);
 }
 
 TEST(Verify, AcceptsShortMiniBatchesOfRandomPlans) {
@@ -145,6 +159,28 @@ TEST(Verify, EvaluationHoldsWeightsOnly) {
   EXPECT_EQ(verification.memory[0].static_bytes, 4 * (16 + 4));
 }
 
+// A sample's input x is 16 bytes, and so is what each stage makes. On one rank both stages save
+// x, op0, op1, the target (16) and the loss (4): op0, which 0 makes and 1 reads, once. From 1B0
+// to the end there is its gradient.
+TEST(Verify, ASharedRankHoldsWhatItsStagesHandOverOnce) {
+  const TestPlan t = make_plan({.edges = "0>1", .in_flight = {1, 1}, .samples = 1, .on = {0, 0}});
+  const Verification verification = verified(t, 1);
+  ASSERT_EQ(faults_text(verification), "");
+  ASSERT_EQ(verification.memory.size(), 1U);
+  EXPECT_EQ(verification.memory[0].static_bytes, 2 * 2 * 4 * (16 + 4));
+  EXPECT_EQ(verification.memory[0].peak_bytes,
+            verification.memory[0].static_bytes + 4 * 16 + 4 + 16);
+  EXPECT_EQ(verification.memory[0].peak_at, "1B0");
+}
+
+TEST(Verify, ASharedRankHoldsASharedParameterOnce) {
+  const TestPlan t = make_plan(
+      {.edges = "0>1 1>2", .in_flight = {3, 2, 1}, .samples = 4, .tied = {0, 2}, .on = {0, 1, 0}});
+  const Verification verification = verified(t, 4);
+  ASSERT_EQ(faults_text(verification), "");
+  EXPECT_EQ(verification.memory[0].static_bytes, 2 * 4 * 16);
+}
+
 // The planner's estimate is an upper bound: it may refuse what fits, never accept what does not.
 TEST(StageMemory, IsAnUpperBoundOfWhatTheVerifierCounts) {
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
@@ -161,6 +197,24 @@ TEST(StageMemory, IsAnUpperBoundOfWhatTheVerifierCounts) {
             << "seed " << seed << ", stage " << s << ", replica " << d << ", at "
             << verification.memory[rank].peak_at;
       }
+    }
+  }
+}
+
+TEST(StageMemory, OfTheStagesOfARankIsAnUpperBoundOfItsOwn) {
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    TestPlan t = make_plan(random_shared_spec(seed, seed % 7 == 0));
+    if (seed % 2 == 0) t.plan.optimizer = OptimizerKind::kAdam;
+    const Verification verification = verify_plan(t.plan, t.graph, t.cluster, t.costs);
+    ASSERT_EQ(faults_text(verification), "");
+    const std::vector<std::vector<Placement>> placed = placements(t.plan);
+    for (std::size_t r = 0; r < placed.size(); ++r) {
+      std::int64_t bound = 0;
+      for (const Placement& own : placed[r]) {
+        bound += stage_memory(t.plan, t.graph, t.costs, t.cluster.types[0], own.stage).total();
+      }
+      EXPECT_LE(verification.memory[r].peak_bytes, bound)
+          << "seed " << seed << ", rank " << r << ", at " << verification.memory[r].peak_at;
     }
   }
 }

@@ -172,6 +172,14 @@ class UpdateCheck {
                   fmt::format("steps stage {} (action {}) before its last backward (action {})",
                               stage.value, *step, *last));
     }
+    for (const StageId other : sharers_of(rank, stage)) {
+      const auto theirs = find(times.last_backward, other);
+      if (!theirs || *theirs < *step) continue;
+      faults_.add("V8", where,
+                  fmt::format("steps stage {} (action {}) before the last backward of stage {} "
+                              "(action {}), which shares a parameter",
+                              stage.value, *step, other.value, *theirs));
+    }
     for (const auto& [bucket, reduced] : times.reduced) {
       const std::vector<StageId> stages = stages_of(bucket);
       if (std::ranges::find(stages, stage) == stages.end() || reduced < *step) continue;
@@ -180,6 +188,21 @@ class UpdateCheck {
                               "there (action {})",
                               stage.value, *step, bucket, reduced));
     }
+  }
+
+  // Other stages of the rank that hold a parameter of the stage.
+  std::vector<StageId> sharers_of(RankId rank, StageId stage) const {
+    std::vector<StageId> sharers;
+    for (const Placement& own : context_.placed[rank.index()]) {
+      const auto shared = [&](const ParamHolders& held) {
+        return std::ranges::find(held.stages, stage) != held.stages.end() &&
+               std::ranges::find(held.stages, own.stage) != held.stages.end();
+      };
+      if (own.stage != stage && std::ranges::any_of(trained_, shared)) {
+        sharers.push_back(own.stage);
+      }
+    }
+    return sharers;
   }
 
   // Stages that hold a parameter of the bucket.

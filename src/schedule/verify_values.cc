@@ -3,7 +3,9 @@
 // A value is what a forward saved (by stage and micro-batch), a received message (from its
 // post), or a message being sent (from its start). Each ends once: by a free, or by the wait
 // for its send. Which messages a task needs, and which it may send, follows from the owner
-// map: the parts of its samples that the other end computes.
+// map: the parts of its samples that the other end computes. Parts that it computes on
+// the same rank are values without a message: what the maker's forward saved is alive while a
+// task that reads it has a pass to come.
 
 #include <algorithm>
 #include <map>
@@ -134,8 +136,63 @@ class RankValues {
     }
   }
 
+  StageId other_end(EdgeId edge, StageId stage) const {
+    const StageEdge& ends = context_.plan.edge(edge);
+    return ends.from == stage ? ends.to : ends.from;
+  }
+
+  // What the task reads of other stages on this rank is alive.
+  void use_made_here(const Action& task) {
+    for (const EdgeId edge : context_.incoming_edges(task.stage, Direction::kForward)) {
+      const StageId maker = other_end(edge, task.stage);
+      for (const OwnedPart& part : context_.local_parts(edge, task.stage, rank_, task.samples)) {
+        const SavedKey key{maker, part.micro_batch};
+        if (saved_.contains(key)) continue;
+        const bool ended = ended_saved_.contains(key);
+        if (ended && context_.plan.edge(edge).kind == EdgeKind::kOrder) continue;
+        const std::string made = fmt::format("{}F{}", maker.value, part.micro_batch);
+        ended ? fault("V4", fmt::format("uses what {} made on this rank, which was freed", made))
+              : fault("V7",
+                      fmt::format("needs what {} makes on this rank, and it has not run", made));
+      }
+    }
+  }
+
+  // The gradients that other stages on this rank make for the task are there.
+  void use_gradients_made_here(const Action& task) {
+    for (const EdgeId edge : context_.incoming_edges(task.stage, Direction::kBackward)) {
+      const StageId reader = other_end(edge, task.stage);
+      for (const OwnedPart& part : context_.local_parts(edge, task.stage, rank_, task.samples)) {
+        const SavedKey key{reader, part.micro_batch};
+        const auto at = saved_.find(key);
+        if (at == saved_.end() ? ended_saved_.contains(key) : at->second.backward_done) continue;
+        fault("V7", fmt::format("needs the gradients of {}B{} on this rank, and it has not run",
+                                reader.value, part.micro_batch));
+      }
+    }
+  }
+
+  // Whoever reads on this rank what the task made has run its last pass.
+  void check_readers_here(const Action& freed) {
+    for (const EdgeId edge : context_.edges.out[freed.stage.index()]) {
+      if (context_.plan.edge(edge).kind == EdgeKind::kOrder) continue;
+      const StageId reader = other_end(edge, freed.stage);
+      const bool backward = context_.backward[reader.index()];
+      for (const OwnedPart& part : context_.local_parts(edge, freed.stage, rank_, freed.samples)) {
+        const SavedKey key{reader, part.micro_batch};
+        const auto at = saved_.find(key);
+        const bool is_over =
+            at == saved_.end() ? ended_saved_.contains(key) : !backward || at->second.backward_done;
+        if (is_over) continue;
+        fault("V4", fmt::format("is freed before {}{}{}, which reads it on this rank", reader.value,
+                                backward ? 'B' : 'F', part.micro_batch));
+      }
+    }
+  }
+
   void visit_forward(const Action& action) {
     use_messages(action, Direction::kForward, !context_.backward[action.stage.index()]);
+    use_made_here(action);
     saved_.emplace(saved_key(action), Saved{here_});  // a second run is verify_tasks()'s to say
   }
 
@@ -152,6 +209,7 @@ class RankValues {
   void visit_recompute(const Action& action) {
     if (Saved* saved = find_saved(action)) saved->recomputed = true;
     use_messages(action, Direction::kForward, false);
+    use_made_here(action);
   }
 
   void visit_backward(const Action& action) {
@@ -163,6 +221,8 @@ class RankValues {
     }
     use_messages(action, Direction::kForward, true);
     use_messages(action, Direction::kBackward, true);
+    use_made_here(action);
+    use_gradients_made_here(action);
   }
 
   // V7: the samples are what the task of this action and one of the peer's have in common.
@@ -232,6 +292,7 @@ class RankValues {
             fmt::format("frees samples {}, where the forward saved {}",
                         samples_text(action.samples), samples_text(context_.task_samples(action))));
     }
+    check_readers_here(action);
     saved_.erase(at);
     ended_saved_.insert(key);
   }

@@ -324,7 +324,7 @@ TEST(VerifyPlanFaults, PlansAreValidatedFirst) {
     plan.edges.push_back({StageId(3), StageId(0), EdgeKind::kOrder, {}, true});
   });
   breaks("P4", [](Plan& plan) { plan.edges[0].gradient = false; });
-  breaks("P5", [](Plan& plan) { plan.stages[1].devices = plan.stages[0].devices; });
+  breaks("P5", [](Plan& plan) { plan.stages[1].devices = {DeviceId(1), DeviceId(1)}; });
   breaks("P6", [](Plan& plan) { plan.stages[1].micro_batch = 9; });
   breaks("P7", [](Plan& plan) { plan.graph_hash += 1; });
 }
@@ -338,6 +338,57 @@ TEST(VerifyPlanFaults, EvaluationIsVerifiedToo) {
   EXPECT_THAT(places, ElementsAre(testing::StartsWith("rank 0, "), testing::StartsWith("rank 1, "),
                                   testing::StartsWith("evaluation, rank 0, "),
                                   testing::StartsWith("evaluation, rank 1, ")));
+}
+
+// 0F0 1F0 1B0 free 1, 0B0 free 0, 0F1 ... on one rank.
+class VerifySharedRank : public VerifyFaults {
+ protected:
+  void SetUp() override {
+    use({.edges = "0>1", .in_flight = {1, 1}, .samples = 2, .on = {0, 0}});
+    ASSERT_THAT(faults(), testing::ElementsAre());
+  }
+};
+
+TEST_F(VerifySharedRank, V7ATaskBeforeTheOneThatMakesItsInput) {
+  swap(0, "0F0", "1F0");
+  EXPECT_THAT(faults(),
+              testing::Contains(Fault{"V7", "rank 0, action 0: 1F0",
+                                      "needs what 0F0 makes on this rank, and it has not run"}));
+}
+
+TEST_F(VerifySharedRank, V7ABackwardBeforeTheOneThatMakesItsGradients) {
+  swap(0, "0B0", "1B0");
+  EXPECT_THAT(faults(), testing::Contains(
+                            Fault{"V7", "rank 0, action 2: 0B0",
+                                  "needs the gradients of 1B0 on this rank, and it has not run"}));
+}
+
+TEST_F(VerifySharedRank, V4AValueThatIsFreedBeforeItIsReadOnTheRank) {
+  move_before(0, "free 0 [0,1)", "1F0");
+  EXPECT_THAT(faults(),
+              testing::IsSupersetOf({Fault{"V4", "rank 0, action 1: free 0 [0,1)",
+                                           "is freed before 0B0, which needs it"},
+                                     Fault{"V4", "rank 0, action 1: free 0 [0,1)",
+                                           "is freed before 1B0, which reads it on this rank"},
+                                     Fault{"V4", "rank 0, action 2: 1F0",
+                                           "uses what 0F0 made on this rank, which was freed"}}));
+}
+
+class VerifySharedParameter : public VerifyFaults {
+ protected:
+  void SetUp() override {
+    use({.edges = "0>1", .in_flight = {1, 1}, .samples = 1, .tied = {0, 1}, .on = {0, 0}});
+    ASSERT_THAT(faults(), testing::ElementsAre());
+  }
+};
+
+TEST_F(VerifySharedParameter, V8AStepBeforeTheLastBackwardOfAnotherStageOfTheRank) {
+  move_before(0, "step 1", "0B0");
+  EXPECT_THAT(faults(),
+              testing::ElementsAre(
+                  Fault{"V8", "rank 0",
+                        "steps stage 1 (action 4) before the last backward of stage 0 (action 5), "
+                        "which shares a parameter"}));
 }
 
 class VerifyRecompute : public VerifyFaults {

@@ -40,6 +40,22 @@ TEST(KnownAnswers, RecomputationAddsAForwardAMicroBatchAndNoneToTheDrain) {
   }
 }
 
+// Two ranks with two stages each (1 and 3, 2 and 4 of a chain) fill in one task where two
+// stages of twice the length take two: 6 m + 3 instead of 6 m + 6.
+TEST(KnownAnswers, TwoStagesARankHalveTheBubble) {
+  for (const std::int64_t m : {2, 4, 8}) {
+    EXPECT_DOUBLE_EQ(
+        iteration_s(
+            {.edges = kChainOf4, .in_flight = {4, 4, 4, 4}, .samples = m, .on = {0, 1, 0, 1}}),
+        6.0 * static_cast<double>(m) + 3)
+        << m << " micro-batches";
+    EXPECT_DOUBLE_EQ(
+        iteration_s({.edges = "0>1", .in_flight = {2, 1}, .samples = m, .forward_s = {2, 2}}),
+        6.0 * static_cast<double>(m + 1))
+        << m << " micro-batches";
+  }
+}
+
 TEST(KnownAnswers, ThreeParallelStagesAndAJoinHaveDepthTwo) {
   for (const std::int64_t m : {1, 2, 8, 16}) {
     EXPECT_DOUBLE_EQ(iteration_s({kThreeJoin, {2, 2, 2, 1}, m}), 3.0 * static_cast<double>(m + 1))

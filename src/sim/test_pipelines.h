@@ -28,6 +28,7 @@ struct PipelineSpec {
   Replication replication = Replication::kSplit;
   bool chain_order = false;  // order edges between consecutive stages
   bool recompute = false;    // on every stage
+  std::vector<int> on = {};  // [stage]: first device; none: each its own
 };
 
 struct Pipeline {
@@ -105,7 +106,9 @@ inline Pipeline make_pipeline(const PipelineSpec& spec) {
   for (std::size_t s = 0; s < stages; ++s) {
     Stage& stage = pipeline.plan.stages[s];
     const int width = spec.widths.empty() ? 1 : spec.widths.at(s);
-    for (int d = 0; d < width; ++d) stage.devices.push_back(DeviceId(devices++));
+    const int first = spec.on.empty() ? devices : spec.on.at(s);
+    for (int d = 0; d < width; ++d) stage.devices.push_back(DeviceId(first + d));
+    devices = std::max(devices, first + width);
     stage.replication = spec.replication;
     stage.micro_batch = spec.sizes.empty() ? 1 : spec.sizes.at(s);
     stage.in_flight_samples = spec.in_flight[s];
@@ -120,8 +123,9 @@ inline Pipeline make_pipeline(const PipelineSpec& spec) {
   return pipeline;
 }
 
-// Everything at once, drawn by seed: shape, sizes, widths, counts, times, links, cores.
-inline Pipeline random_pipeline(std::uint64_t seed) {
+// Everything at once, drawn by seed: shape, sizes, widths, counts, times, links, cores. Where
+// `shared`, ranks hold several stages.
+inline Pipeline random_pipeline(std::uint64_t seed, bool shared = false) {
   const CounterRandom random(seed);
   std::uint64_t draw = 0;
   const auto below = [&](std::uint64_t n) { return random.below(draw++, n); };
@@ -138,6 +142,8 @@ inline Pipeline random_pipeline(std::uint64_t seed) {
     spec.forward_s.push_back(0.25 * static_cast<double>(1 + below(4)));
     spec.in_flight.push_back(1);
   }
+  spec.on = shared ? std::vector<int>(stages, 0) : std::vector<int>();
+  for (std::size_t s = 0; s < spec.on.size(); ++s) spec.on[s] = static_cast<int>(s % 2);
   spec.replication = below(2) == 0 ? Replication::kSplit : Replication::kRoundRobin;
   spec.samples = static_cast<std::int64_t>(80 + below(40));
   Pipeline p = make_pipeline(spec);
