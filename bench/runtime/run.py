@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Overhead of the executor, time to the first iteration, the transports against each
-other, and memory against the number of micro-batches. Prints three Markdown tables;
-README.md beside this file has the recipe.
+other, two ranks against one, and memory against the number of micro-batches. Prints four
+Markdown tables; README.md beside this file has the recipe.
 
     bench/runtime/run.py [build/full/bin/graphpipe]
 """
+import concurrent.futures
 import json
 import pathlib
 import subprocess
@@ -17,6 +18,7 @@ PROGRAM = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "build/full/bin/graph
 MODEL = "movielens"
 MINI_BATCH = 1024  # as in the demo
 RUNS = 5
+CHAIN = "transformer:layers=8,sequence=64,hidden=256,heads=4,ffn=1024"
 
 
 def graphpipe(*words):
@@ -90,6 +92,35 @@ def transports(folder):
               flush=True)
 
 
+def chain_plan(folder, ranks):
+    path = f"{folder}/chain-{ranks}.plan.json"
+    graphpipe("plan", CHAIN, "--cluster", f"local:{ranks}", "--mini-batch", 64, "--micro-batch", 4,
+              "--options", "none", "--all-devices", "-o", path)
+    return path
+
+
+def iteration_s(path):
+    return train(path, 12)[0]["measured_iteration_s"]
+
+
+def scaling(folder):
+    """A balanced chain on one rank and on two, in turn; and one rank with another beside it,
+    for what the cores themselves lose when both are busy."""
+    one, two = chain_plan(folder, 1), chain_plan(folder, 2)
+    runs = []
+    for _ in range(RUNS):
+        alone, piped = iteration_s(one), iteration_s(two)
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            beside = list(pool.map(iteration_s, [one, one]))
+        runs.append((alone, piped, sum(beside) / 2))
+    alone, piped, beside = (median([run[i] for run in runs]) for i in range(3))
+    speed_up = median([run[0] / run[1] for run in runs])
+    print("| one rank | two ranks | speed-up | one rank with another beside it | slowdown |")
+    print("|---|---|---|---|---|")
+    print(f"| {1e3 * alone:.0f} ms | {1e3 * piped:.0f} ms | {speed_up:.2f}x | {1e3 * beside:.0f} ms "
+          f"| {beside / alone:.2f}x |", flush=True)
+
+
 def memory(folder):
     """One partition, its mini-batch grown from what is in flight to 16 times that."""
     path = plan(folder, 4, 32, 4096)
@@ -116,6 +147,8 @@ def main():
         overhead(folder)
         print()
         transports(folder)
+        print()
+        scaling(folder)
         print()
         memory(folder)
 

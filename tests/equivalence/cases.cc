@@ -71,8 +71,10 @@ Plan plan_of(const EqualityCase& c, const Graph& graph) {
               .micro_batch = std::min(kMicroBatch, c.micro_batches * kMicroBatch - short_by),
               .schedule = c.schedule,
               .chain = c.chain});
+  const std::size_t ranks = c.seed % 5 == 0 ? (plan.stages.size() + 1) / 2 : plan.stages.size();
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     plan.stages[s].recompute = (c.seed >> s) % 4 == 0;  // a quarter of the stages
+    plan.stages[s].devices = {DeviceId(s % ranks)};     // two a rank in a fifth of the cases
   }
   plan.optimizer = c.seed % 2 == 0 ? OptimizerKind::kSgdMomentum : OptimizerKind::kAdam;
   return plan;

@@ -18,7 +18,7 @@ const std::vector<std::string>& small_models();
 
 struct EqualityCase {
   std::string model;
-  int ranks = 1;                   // stages, each on one
+  int ranks = 1;                   // stages, mostly each on a rank of its own
   std::int64_t micro_batches = 1;  // M
   ScheduleKind schedule = ScheduleKind::k1F1B;
   bool chain = false;       // order edges

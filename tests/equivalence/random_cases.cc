@@ -125,13 +125,16 @@ RandomCase random_case(std::uint64_t seed) {
   c.schedule = below(4) == 0 ? ScheduleKind::kGpipe : ScheduleKind::k1F1B;
   c.chain = below(3) == 0;
   c.optimizer = below(2) == 0 ? OptimizerKind::kSgd : OptimizerKind::kSgdMomentum;
+  c.clip = below(4) == 0;
+  if (below(4) == 0) c.shared_ranks = 1 + below(3);
   return c;
 }
 
 std::string to_text(const RandomCase& c) {
-  std::string text = fmt::format("mini-batch {}, {}{}, {}, partition {}; stages", c.mini_batch,
-                                 schedule_kind_name(c.schedule), c.chain ? ", chain" : "",
-                                 optimizer_name(c.optimizer), c.partition);
+  std::string text = fmt::format("mini-batch {}, {}{}, {}{}, partition {}, {} shared ranks; stages",
+                                 c.mini_batch, schedule_kind_name(c.schedule),
+                                 c.chain ? ", chain" : "", optimizer_name(c.optimizer),
+                                 c.clip ? " clipped" : "", c.partition, c.shared_ranks);
   for (const RandomStage& stage : c.stages) {
     text += fmt::format(" (b {}, {} {}, k {}{})", stage.micro_batch,
                         stage.in_turn ? "in turn" : "split", stage.width, stage.kfkb,
@@ -188,6 +191,7 @@ Lesson lesson_of(const RandomCase& c, std::int64_t samples) {
   for (std::int64_t i = 0; i < c.mini_batch + 2; ++i) lesson.evaluated.push_back((7 * i) % samples);
   lesson.options.optimizer = c.optimizer;
   lesson.options.learning_rate = 0.05;
+  lesson.options.clip = c.clip ? 0.5 : 0;
   lesson.options.momentum = c.optimizer == OptimizerKind::kSgdMomentum ? 0.9 : 0;
   lesson.options.weight_decay = c.partition % 2 == 0 ? 0.01 : 0;
   lesson.options.clip = c.partition % 3 == 0 ? 0.5 : 0;
@@ -213,6 +217,11 @@ std::vector<RandomCase> simpler_cases(const RandomCase& c) {
   }
   if (c.schedule != ScheduleKind::k1F1B) {
     try_with([](RandomCase& one) { one.schedule = ScheduleKind::k1F1B; });
+  }
+  if (c.clip) try_with([](RandomCase& one) { one.clip = false; });
+  if (c.shared_ranks > 0) {
+    try_with([](RandomCase& one) { one.shared_ranks = 0; });
+    try_with([](RandomCase& one) { --one.shared_ranks; });
   }
   if (c.chain) try_with([](RandomCase& one) { one.chain = false; });
   if (c.optimizer != OptimizerKind::kSgd) {

@@ -51,6 +51,8 @@ struct RandomCase {
   ScheduleKind schedule = ScheduleKind::k1F1B;
   bool chain = false;
   OptimizerKind optimizer = OptimizerKind::kSgd;
+  bool clip = false;
+  int shared_ranks = 0;  // all stages on so many ranks, several on each; 0: each has its own
 };
 
 // At most 6 ranks.
