@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::int64_t kTensorPaddingBytes = 64;
 constexpr std::int64_t kSampleIdBytes = 8;
+constexpr std::int64_t kLargestElementBytes = 8;
 
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
@@ -209,6 +210,28 @@ std::int64_t made_for_neighbours(const Plan& plan, const Graph& graph, StageId i
   return bytes;
 }
 
+bool shares_params(const Plan& plan, const Graph& graph, StageId id) {
+  const std::vector<ParamId> own = stage_params(graph, plan.stage(id).ops);
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    if (StageId(s) == id) continue;
+    for (const OpId op : plan.stages[s].ops) {
+      for (const ParamId param : graph.op(op).params) {
+        if (std::ranges::binary_search(own, param)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+std::int64_t largest_gradient_bytes(const Graph& graph, const Stage& stage) {
+  std::int64_t largest = 0;
+  for (const ParamId param : stage_params(graph, stage.ops)) {
+    if (!graph.param(param).trainable) continue;
+    largest = std::max(largest, param_bytes(graph.param(param)));
+  }
+  return largest;
+}
+
 }  // namespace
 
 std::vector<ParamId> stage_params(const Graph& graph, const std::vector<OpId>& ops) {
@@ -252,6 +275,24 @@ StageMemory stage_static_memory(const Graph& graph, const std::vector<OpId>& ops
     memory.step_bytes = std::max(memory.step_bytes, one.step_bytes);
   }
   return memory;
+}
+
+// Everybody's share of the own part comes in, and one's own shares of the others' parts go
+// out; then the sum of the own part goes out, and the others' come in.
+ReductionMemory reduction_memory(std::int64_t bucket_bytes, std::int64_t holders) {
+  const std::int64_t part = divide_up(bucket_bytes, holders) + kLargestElementBytes;
+  const std::int64_t one_way = (holders - 1) * (part + kMessageHeaderBytes);
+  return {
+      .started_bytes = 2 * one_way, .start_bytes = bucket_bytes, .wait_bytes = 2 * one_way + part};
+}
+
+std::int64_t reduction_bound_bytes(std::int64_t gradient_bytes, std::int64_t largest_bytes,
+                                   std::int64_t holders) {
+  if (holders < 2 || gradient_bytes == 0) return 0;
+  const std::int64_t bucket = std::min(gradient_bytes, std::max(kBucketBytes, largest_bytes));
+  const ReductionMemory one = reduction_memory(bucket, holders);
+  const std::int64_t under_way = gradient_bytes > bucket ? 2 : 1;
+  return under_way * one.started_bytes + std::max(one.start_bytes, one.wait_bytes);
 }
 
 std::int64_t message_bytes(const Graph& graph, const std::vector<bool>& needs,
@@ -298,6 +339,9 @@ StageMemory stage_memory(const Plan& plan, const Graph& graph, const CostModel& 
     const std::int64_t kept = inputs + made_for_neighbours(plan, graph, id, samples);
     memory.saved_bytes = tasks * kept + saved - inputs;
   }
+  memory.reduction_bytes = reduction_bound_bytes(
+      memory.gradients_bytes, largest_gradient_bytes(graph, stage),
+      shares_params(plan, graph, id) ? devices_used(plan) : device_count(stage));
   memory.buffers_bytes = buffers_bytes(plan, graph, needs, id);
   memory.workspace_bytes = stage_cost(costs, graph, stage.ops, samples, device).workspace_bytes;
   return memory;

@@ -22,9 +22,11 @@ struct StageMemory {
   std::int64_t buffers_bytes = 0;    // messages on the way in or out, beyond what is saved
   std::int64_t workspace_bytes = 0;  // of the largest operator, while a task runs
   std::int64_t step_bytes = 0;       // temporaries of the optimiser's step, when nothing is saved
+  std::int64_t reduction_bytes = 0;  // of gradients over replicas, likewise
   std::int64_t static_bytes() const { return weights_bytes + gradients_bytes + optimizer_bytes; }
   std::int64_t total() const {
-    return static_bytes() + buffers_bytes + std::max(saved_bytes + workspace_bytes, step_bytes);
+    return static_bytes() + buffers_bytes +
+           std::max({saved_bytes + workspace_bytes, step_bytes, reduction_bytes});
   }
 };
 
@@ -44,6 +46,21 @@ std::vector<ParamId> stage_params(const Graph& graph, const std::vector<OpId>& o
 // Weights, gradients, optimiser state and step of the stage's parameters.
 StageMemory stage_static_memory(const Graph& graph, const std::vector<OpId>& ops,
                                 OptimizerKind optimizer);
+
+// Gradients are summed in buckets of at most so many bytes, a larger parameter alone.
+inline constexpr std::int64_t kBucketBytes = std::int64_t{8} << 20;
+
+// What the sum of a bucket over `holders` ranks takes on each of them, beside the gradients.
+struct ReductionMemory {
+  std::int64_t started_bytes = 0;  // messages, from the start to the wait's end
+  std::int64_t start_bytes = 0;    // beside them, while it is started
+  std::int64_t wait_bytes = 0;     // likewise, while it is waited for
+};
+ReductionMemory reduction_memory(std::int64_t bucket_bytes, std::int64_t holders);
+// At most that, for gradients of so many bytes in all, of which the largest parameter's are
+// `largest_bytes`: two buckets are on the way at a time.
+std::int64_t reduction_bound_bytes(std::int64_t gradient_bytes, std::int64_t largest_bytes,
+                                   std::int64_t holders);
 
 // Bytes of one message over the edge that carries `samples` samples: the tensors (each
 // padded to 64 bytes), the sample ids (8 bytes each) and a header of kMessageHeaderBytes;

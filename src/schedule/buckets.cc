@@ -4,14 +4,12 @@
 #include <map>
 #include <utility>
 
+#include "plan/stage_memory.h"
 #include "schedule/placement.h"
 #include "schedule/trained_params.h"
 
 namespace graphpipe {
 namespace {
-
-// Larger ones wait for more of the backward, smaller ones for more messages.
-constexpr std::int64_t kMostBytes = std::int64_t{8} << 20;
 
 // [parameter]: the first operator that reads it, whose backward finishes its gradient.
 std::vector<OpId> first_readers(const Graph& graph) {
@@ -43,7 +41,7 @@ std::vector<Bucket> reduction_buckets(const Plan& plan, const Graph& graph) {
     const std::int64_t bytes = param_bytes(graph.param(held.param));
     const auto [at, is_new] =
         open.try_emplace({ranks, graph.param(held.param).dtype}, buckets.size());
-    if (!is_new && buckets[at->second].bytes + bytes > kMostBytes) at->second = buckets.size();
+    if (!is_new && buckets[at->second].bytes + bytes > kBucketBytes) at->second = buckets.size();
     if (at->second == buckets.size()) buckets.push_back({.ranks = ranks});
     buckets[at->second].params.push_back(held.param);
     buckets[at->second].bytes += bytes;

@@ -24,6 +24,7 @@
 #include "schedule/lower.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "schedule/buckets.h"
@@ -152,6 +153,27 @@ Schedule assemble(const Schedule& schedule, const std::vector<Walk>& walks, Stea
   return result;
 }
 
+// Two on the way at a time: the next is sent off before the last is waited for. All ranks
+// take buckets in one order, so each ends.
+std::vector<Action> reductions_of(RankId rank, const Placement& placed,
+                                  const std::vector<Bucket>& buckets) {
+  std::vector<Action> actions;
+  std::optional<Action> started;
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    if (!std::ranges::binary_search(buckets[b].ranks, rank)) continue;
+    Action action{.kind = ActionKind::kStartReduce, .stage = placed.stage};
+    action.replica = placed.replica;
+    action.bytes = buckets[b].bytes;
+    action.bucket = static_cast<int>(b);
+    actions.push_back(action);
+    if (started) actions.push_back(*started);
+    action.kind = ActionKind::kWaitReduce;
+    started = action;
+  }
+  if (started) actions.push_back(*started);
+  return actions;
+}
+
 // Reductions and steps. Reductions start before the wait for the last sends, so that both
 // are on the way together.
 void add_updates(Schedule& schedule, const std::vector<Walk>& walks, const Plan& plan,
@@ -161,21 +183,8 @@ void add_updates(Schedule& schedule, const std::vector<Walk>& walks, const Plan&
   const std::vector<std::vector<Placement>> placed = placements(plan);
   for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
     std::vector<Action>& end = schedule.ranks[r].epilogue;
-    std::vector<Action> starts;
-    std::vector<Action> waits;
-    for (std::size_t b = 0; b < schedule.buckets.size(); ++b) {
-      const Bucket& bucket = schedule.buckets[b];
-      if (!std::ranges::binary_search(bucket.ranks, RankId(r))) continue;
-      Action action{.kind = ActionKind::kStartReduce, .stage = placed[r][0].stage};
-      action.replica = placed[r][0].replica;
-      action.bytes = bucket.bytes;
-      action.bucket = static_cast<int>(b);
-      starts.push_back(action);
-      action.kind = ActionKind::kWaitReduce;
-      waits.push_back(action);
-    }
-    starts.insert(starts.end(), waits.begin(), waits.end());
-    end.insert(end.end() - walks[r].last_sends, starts.begin(), starts.end());
+    const std::vector<Action> reductions = reductions_of(RankId(r), placed[r][0], schedule.buckets);
+    end.insert(end.end() - walks[r].last_sends, reductions.begin(), reductions.end());
     for (const Placement& own : placed[r]) {
       if (!trained[own.stage.index()]) continue;
       end.push_back({.kind = ActionKind::kStep, .stage = own.stage, .replica = own.replica});

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "plan/stage_memory.h"
 #include "schedule/owner_map.h"
 
 namespace graphpipe {
@@ -14,6 +13,7 @@ MemoryRule::MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& 
       graph_(graph),
       costs_(costs),
       device_(cluster.type_of(schedule.ranks[rank.index()].device)),
+      buckets_(schedule.buckets),
       local_(schedule, plan, graph, rank),
       samples_(schedule.samples),
       recompute_(stages_that_recompute(plan, stages_with_backward(plan, graph))) {
@@ -65,13 +65,24 @@ MemoryEffect MemoryRule::of(const Action& action) {
         return {-task_bytes(action).saved - shared_bytes(action) - taken_bytes(action), 0};
       }
       return {action.direction == Direction::kBackward ? -action.bytes : 0, 0};
-    case ActionKind::kStartReduce:
-    case ActionKind::kWaitReduce:
+    case ActionKind::kStartReduce: {
+      const ReductionMemory memory = reduction(action);
+      return {memory.started_bytes, memory.start_bytes};
+    }
+    case ActionKind::kWaitReduce: {
+      const ReductionMemory memory = reduction(action);
+      return {-memory.started_bytes, memory.started_bytes + memory.wait_bytes};
+    }
     case ActionKind::kMakeVersion:
     case ActionKind::kDropVersion:
       return {};
   }
   return {};
+}
+
+ReductionMemory MemoryRule::reduction(const Action& action) const {
+  const Bucket& bucket = buckets_[static_cast<std::size_t>(action.bucket)];
+  return reduction_memory(bucket.bytes, static_cast<std::int64_t>(bucket.ranks.size()));
 }
 
 std::int64_t MemoryRule::take_arrived(const Action& task) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cost/cost_model.h"
+#include "plan/stage_memory.h"
 #include "schedule/local_values.h"
 #include "schedule/schedule.h"
 
@@ -48,6 +49,7 @@ class MemoryRule {
   std::int64_t given_bytes(const Action& task) const;
   std::int64_t taken_bytes(const Action& task) const;
   MemoryEffect of_send(const Action& send);
+  ReductionMemory reduction(const Action& action) const;
   // Forward messages of the task: from its end on among what it saved.
   std::int64_t take_arrived(const Action& task);
 
@@ -55,6 +57,7 @@ class MemoryRule {
   const Graph& graph_;
   const CostModel& costs_;
   const DeviceType& device_;
+  const std::vector<Bucket>& buckets_;
   LocalValues local_;
   std::int64_t samples_;         // of the schedule
   std::vector<bool> recompute_;  // [stage]: in this schedule

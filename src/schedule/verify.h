@@ -46,6 +46,8 @@ namespace graphpipe {
 //              the rest of what a whole forward saves, and while one of its messages is
 //              packed, the tensors that leave the stage: from above, for a forward that keeps
 //              nothing may let go of a tensor after its last reader
+//   reduction  messages of the buckets that are under way, and copies while one is started or
+//              waited for (reduction_memory)
 struct Fault {
   std::string rule;   // "V3"
   std::string where;  // "rank 1, action 17: recv 0>2 F [4,8)"

@@ -69,6 +69,7 @@ const SampleColumn& ColumnStore::at(std::int64_t samples) {
 StageCosts::StageCosts(ColumnStore& store, std::int64_t micro_batch, const SearchRules& rules)
     : b_(micro_batch), rules_(rules) {
   const Problem& problem = store.table().problem();
+  tied_ = store.pieces().tied;
   m_ = divide_up(problem.mini_batch, b_);
   devices_ = rules.devices > 0 ? rules.devices : problem.cluster->device_count();
   memory_limit_bytes_ = store.table().device().memory_bytes;
@@ -167,7 +168,11 @@ std::int64_t StageCosts::memory_without_messages(const StageSums& sums, std::spa
   const std::int64_t tasks = std::min(level, m_);
   const std::int64_t inputs = sums.inputs.of(width.samples);
   const std::int64_t values = recompute ? tasks * inputs + (saved - inputs) : tasks * saved;
-  return sums.static_bytes + std::max(workspace + values, sums.step_bytes);
+  const std::int64_t reduction =
+      rules_.message_buffers
+          ? reduction_bound_bytes(sums.gradient_bytes, sums.largest_gradient_bytes, width.devices)
+          : 0;
+  return sums.static_bytes + std::max({workspace + values, sums.step_bytes, reduction});
 }
 
 std::int64_t StageCosts::memory_bytes(const StageSums& sums, std::span<const Span> spans, int i,

@@ -30,6 +30,8 @@ void StageAccumulator::add(int position) {
     const ParamMemory& memory = pieces_.params[at(param)];
     sums_.static_bytes += memory.weight_bytes + memory.gradient_bytes + memory.optimizer_bytes;
     sums_.step_bytes = std::max(sums_.step_bytes, memory.step_bytes);
+    sums_.gradient_bytes += memory.gradient_bytes;
+    sums_.largest_gradient_bytes = std::max(sums_.largest_gradient_bytes, memory.gradient_bytes);
   }
   is_member_[at(position)] = 1;
   members_.push_back(position);

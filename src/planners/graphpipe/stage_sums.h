@@ -31,6 +31,8 @@ struct StageSums {
   int with_gradient = 0;  // tensors of the stage that have one: none, and it has no backward
   std::int64_t static_bytes = 0;
   std::int64_t step_bytes = 0;  // temporaries of the optimiser's step
+  std::int64_t gradient_bytes = 0;
+  std::int64_t largest_gradient_bytes = 0;  // of one parameter
   // Bounds of what messages hold. A tensor counts once for each message that may carry
   // it: inwards once, outwards once for each reader; and once for each direction.
   LinearBytes messages;
