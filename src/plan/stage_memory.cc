@@ -278,7 +278,7 @@ StageMemory stage_static_memory(const Graph& graph, const std::vector<OpId>& ops
 }
 
 // Everybody's share of the own part comes in, and one's own shares of the others' parts go
-// out; then the sum of the own part goes out, and the others' come in.
+// out; when these are gone, the sum of the own part goes out, and the others' come in.
 ReductionMemory reduction_memory(std::int64_t bucket_bytes, std::int64_t holders) {
   const std::int64_t part = divide_up(bucket_bytes, holders) + kLargestElementBytes;
   const std::int64_t one_way = (holders - 1) * (part + kMessageHeaderBytes);

@@ -103,7 +103,7 @@ std::string memory_table(const Plan& plan, const Graph& graph, const Cluster& cl
                    {"in flight"},
                    {"buffers"},
                    {"workspace"},
-                   {"step"},
+                   {"update"},
                    {"at most"},
                    {"device has"}});
   const auto bytes = [](std::int64_t n) {
@@ -115,7 +115,8 @@ std::string memory_table(const Plan& plan, const Graph& graph, const Cluster& cl
     table.add_row({fmt::format("{}", s), bytes(memory.weights_bytes), bytes(memory.gradients_bytes),
                    bytes(memory.optimizer_bytes), bytes(memory.saved_bytes),
                    bytes(memory.buffers_bytes), bytes(memory.workspace_bytes),
-                   bytes(memory.step_bytes), bytes(memory.total()), bytes(device.memory_bytes)});
+                   bytes(std::max(memory.step_bytes, memory.reduction_bytes)),
+                   bytes(memory.total()), bytes(device.memory_bytes)});
   }
   return table.text();
 }

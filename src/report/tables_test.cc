@@ -72,10 +72,10 @@ stage  operators                 devices      b  in flight  time/sample
     2  join .. loss (3)          5-6 in turn  4          8      4.50 ms
 
 memory on the stage's fullest device
-stage   weights  gradients  optimiser  in flight   buffers  workspace  step   at most  device has
-    0  2.12 KiB   2.12 KiB          -   3.50 KiB  17.6 KiB          -     -  25.3 KiB    1.00 MiB
-    1  1.12 KiB   1.12 KiB          -      896 B  8.62 KiB          -     -  11.8 KiB    1.00 MiB
-    2     132 B      132 B          -   2.30 KiB  12.6 KiB          -     -  15.2 KiB    1.00 MiB
+stage   weights  gradients  optimiser  in flight   buffers  workspace    update   at most  device has
+    0  2.12 KiB   2.12 KiB          -   3.50 KiB  17.6 KiB          -         -  25.3 KiB    1.00 MiB
+    1  1.12 KiB   1.12 KiB          -      896 B  8.62 KiB          -  4.45 KiB  15.3 KiB    1.00 MiB
+    2     132 B      132 B          -   2.30 KiB  12.6 KiB          -     882 B  15.2 KiB    1.00 MiB
 
 edges, with bytes a sample: 0 -> 1 (order only), 0 -> 2 (128 B), 1 -> 2 (128 B)
 )");

@@ -162,10 +162,6 @@ void Reducer::wait(int index) {
   GP_CHECK(sum.gradients.defined(), "reduction #{} was not started", index);
   const auto elements = [&](std::size_t i) { return part(sum.gradients, i, holders).numel(); };
 
-  std::vector<std::unique_ptr<PendingReceive>> others(holders);
-  for (std::size_t i = 0; i < holders; ++i) {
-    if (i != own) others[i] = post(index, Phase::kSums, i, elements(i), sum.iteration);
-  }
   at::Tensor total;
   for (std::size_t i = 0; i < holders; ++i) {
     const at::Tensor share =
@@ -173,6 +169,13 @@ void Reducer::wait(int index) {
                  : arrived(*sum.shares[i], index, Phase::kShares, i, elements(own), sum.iteration);
     total = i == 0 ? share : total.add_(share);
     if (i != 0) sum.shares[i].reset();
+  }
+  // They were posted before their owners sent what has arrived: nothing is waited for.
+  for (const auto& one : sum.sends) one->wait();
+  sum.sends.clear();
+  std::vector<std::unique_ptr<PendingReceive>> others(holders);
+  for (std::size_t i = 0; i < holders; ++i) {
+    if (i != own) others[i] = post(index, Phase::kSums, i, elements(i), sum.iteration);
   }
   for (std::size_t i = 0; i < holders; ++i) {
     if (i != own) sum.sends.push_back(send(index, Phase::kSums, i, total, sum.iteration));

@@ -36,6 +36,7 @@ TrainOptions options_of(const RandomCase& c) {
   TrainOptions options = lesson_of(c, 1).options;
   options.data = "synthetic";
   options.iterations = kIterations;
+  options.accumulate = 1;  // a line each
   options.timeout_s = 20;
   return options;
 }
