@@ -47,8 +47,9 @@ std::vector<ParamId> stage_params(const Graph& graph, const std::vector<OpId>& o
 StageMemory stage_static_memory(const Graph& graph, const std::vector<OpId>& ops,
                                 OptimizerKind optimizer);
 
-// Gradients are summed in buckets of at most so many bytes, a larger parameter alone.
-inline constexpr std::int64_t kBucketBytes = std::int64_t{8} << 20;
+// Gradients are summed in buckets of at most so many bytes, a larger parameter alone: larger
+// ones wait for more of the backward, smaller ones pay more latencies.
+inline constexpr std::int64_t kBucketBytes = std::int64_t{25} << 20;
 
 // What the sum of a bucket over `holders` ranks takes on each of them, beside the gradients.
 struct ReductionMemory {

@@ -55,7 +55,7 @@ TEST(ReductionBuckets, HaveTheParametersOfAStageThatIsReplicatedTheLastFirst) {
 }
 
 TEST(ReductionBuckets, AreSeveralWhereParametersAreLarge) {
-  const Graph graph = three_layers(1024);  // 4 MiB each
+  const Graph graph = three_layers(1536);  // 9 MiB each
   const auto buckets =
       reduction_buckets(plan_over(graph, {{OpId(0), OpId(1), OpId(2), OpId(3)}}, {2}), graph);
   ASSERT_EQ(buckets.size(), 2U);
