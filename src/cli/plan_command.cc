@@ -32,6 +32,8 @@ void run_plan(const PlanFlags& flags, CommandLine& line) {
     fmt::print(stderr, "no plan: {}\n", result.reason);
     return;
   }
+  const std::string note = sample_mixing_note(loaded.graph, result.plan);
+  if (!note.empty()) print_note(note);
   if (!flags.output.empty()) write_file(flags.output, to_json(result.plan, loaded.graph));
   if (line.json) return print_out(to_json(result.plan, loaded.graph));
   print_out(plan_table(result.plan, loaded.graph, loaded.cluster, *loaded.costs));

@@ -11,6 +11,7 @@
 #include "cli/inputs.h"
 #include "graph/series_parallel.h"
 #include "models/models.h"
+#include "report/text_report.h"
 
 namespace graphpipe {
 namespace {
@@ -18,9 +19,11 @@ namespace {
 ModelSummary summarise(const Graph& graph, const SpTree& tree) {
   ModelSummary summary;
   summary.operators = static_cast<std::int64_t>(graph.op_count());
-  for (const Parameter& p : graph.params) {
-    summary.parameters += element_count(p.shape);
-    summary.parameter_bytes += param_bytes(p);
+  const std::vector<bool> running = running_statistics(graph);
+  for (std::size_t i = 0; i < graph.params.size(); ++i) {
+    if (running[i]) continue;
+    summary.parameters += element_count(graph.params[i].shape);
+    summary.parameter_bytes += param_bytes(graph.params[i]);
   }
   for (std::size_t i = 0; i < graph.op_count(); ++i) {
     summary.forward_flops_per_sample += forward_flops_per_sample(graph, OpId(i));
@@ -129,6 +132,7 @@ void add_show_command(CLI::App& app, CommandLine& line) {
     const Graph graph = load_model(*model);
     const SpTree tree = decompose_series_parallel(graph);
     const ModelSummary summary = summarise(graph, tree);
+    if (const std::string note = sample_mixing_note(graph); !note.empty()) print_note(note);
     if (line.json) return print_out(show_json(graph, summary));
     print_out(show_text(graph, tree, summary));
     if (*full) print_out("\n" + to_text(tree, graph));

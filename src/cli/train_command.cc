@@ -190,6 +190,8 @@ void run_train(TrainFlags flags, CommandLine& line) {
     return;
   }
 
+  const std::string note = sample_mixing_note(loaded.graph, loaded.plan);
+  if (!note.empty()) print_note(note);
   const JobFolder folder;
   Job job;
   job.kind = "train";

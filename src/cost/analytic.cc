@@ -108,6 +108,37 @@ double attention_work(const AttentionSizes& n, int multiprocessors) {
   return work;
 }
 
+// A convolution is the product of its windows with its weight, a problem for each group;
+// a transposed one is the product that spreads each input over a window.
+double convolution_work(const Graph& graph, const Operator& op, std::int64_t samples,
+                        int multiprocessors) {
+  const std::vector<std::int64_t>& x = graph.tensor(op.inputs.front()).shape;
+  const std::vector<std::int64_t>& y = graph.tensor(op.outputs.front()).shape;
+  const std::vector<std::int64_t>& weight = graph.param(op.params.front()).shape;
+  const std::int64_t groups = op.integer("groups");
+  const bool transposed = op.kind == OpKind::kConvTranspose2d;
+  const std::vector<std::int64_t>& windows = transposed ? x : y;
+  const std::int64_t rows = units_of(graph, op, samples) * (element_count(windows) / windows[0]);
+  const std::int64_t inner = element_count(weight) / weight[0];
+  const Product product = transposed ? Product{groups, rows, inner, x[0] / groups}
+                                     : Product{groups, rows, y[0] / groups, inner};
+  // With a channel a group nothing is shared between columns: no product, no tiles.
+  const bool depthwise = groups > 1 && groups == x[0];
+  return product.flops() / (depthwise ? 1 : tile_share(product, multiprocessors));
+}
+
+// The inputs' product is one, the states' one a step, since a step waits for the one before.
+double recurrent_work(const Graph& graph, const Operator& op, std::int64_t samples,
+                      int multiprocessors) {
+  const std::int64_t steps = graph.tensor(op.inputs.front()).shape[0];
+  const std::vector<std::int64_t>& w_ih = graph.param(op.params[0]).shape;  // (gates * H, in)
+  const std::vector<std::int64_t>& w_hh = graph.param(op.params[1]).shape;  // (gates * H, H)
+  const Product inputs{1, samples * steps, w_ih[0], w_ih[1]};
+  const Product states{1, samples, w_hh[0], w_hh[1]};
+  return inputs.flops() / tile_share(inputs, multiprocessors) +
+         static_cast<double>(steps) * states.flops() / tile_share(states, multiprocessors);
+}
+
 double forward_work(const Graph& graph, OpId id, std::int64_t samples, int multiprocessors) {
   const Operator& op = graph.op(id);
   switch (op.kind) {
@@ -117,10 +148,19 @@ double forward_work(const Graph& graph, OpId id, std::int64_t samples, int multi
       return matmul_work(graph, op, samples, multiprocessors);
     case OpKind::kAttention:
       return attention_work(attention_sizes(graph, op, samples), multiprocessors);
+    case OpKind::kConv1d:
+    case OpKind::kConv2d:
+    case OpKind::kConvTranspose2d:
+      return convolution_work(graph, op, samples, multiprocessors);
+    case OpKind::kLstm:
+    case OpKind::kGru:
+      return recurrent_work(graph, op, samples, multiprocessors);
     case OpKind::kLayerNorm:
     case OpKind::kSoftmax:
     case OpKind::kGelu:
     case OpKind::kRelu:
+    case OpKind::kSigmoid:
+    case OpKind::kTanh:
     case OpKind::kAdd:
     case OpKind::kMul:
     case OpKind::kAddParameter:
@@ -131,7 +171,14 @@ double forward_work(const Graph& graph, OpId id, std::int64_t samples, int multi
     case OpKind::kReshape:
     case OpKind::kTranspose:
     case OpKind::kSlice:
+    case OpKind::kSplit:
+    case OpKind::kPad:
     case OpKind::kMean:
+    case OpKind::kMaxPool2d:
+    case OpKind::kAvgPool2d:
+    case OpKind::kGlobalAvgPool:
+    case OpKind::kResize:
+    case OpKind::kBatchNorm:
     case OpKind::kMseLoss:
     case OpKind::kCrossEntropy:
     case OpKind::kBinaryCrossEntropy:
@@ -185,6 +232,15 @@ double moved_bytes(const Graph& graph, const Operator& op, std::int64_t samples)
                              outputs_bytes(graph, op, samples) + params);
 }
 
+// Numbers a step and unit of the state: what the library's cells keep, by measurement.
+constexpr std::int64_t kLstmKeeps = 6;
+constexpr std::int64_t kGruKeeps = 5;
+
+std::int64_t recurrent_saved_bytes(const Graph& graph, const Operator& op, std::int64_t samples) {
+  const std::int64_t keeps = op.kind == OpKind::kLstm ? kLstmKeeps : kGruKeeps;
+  return keeps * outputs_bytes(graph, op, samples);
+}
+
 // What a forward keeps beyond inputs and outputs; see analytic.h.
 std::int64_t extra_saved_bytes(const Graph& graph, const Operator& op, std::int64_t samples,
                                const DeviceType& device) {
@@ -202,6 +258,13 @@ std::int64_t extra_saved_bytes(const Graph& graph, const Operator& op, std::int6
     }
     case OpKind::kDropout:
       return outputs_bytes(graph, op, samples);
+    case OpKind::kMaxPool2d:  // where the largest stood
+      return outputs_bytes(graph, op, samples) / element * dtype_bytes(DType::kInt64);
+    case OpKind::kBatchNorm:  // mean and deviation a channel
+      return 2 * element * graph.tensor(op.inputs.front()).shape[0];
+    case OpKind::kLstm:
+    case OpKind::kGru:
+      return recurrent_saved_bytes(graph, op, samples);
     case OpKind::kEmbeddingBag: {
       // The ids without padding, the bag of each, and three numbers a bag.
       const Tensor& ids = graph.tensor(op.inputs.front());
@@ -217,6 +280,8 @@ std::int64_t extra_saved_bytes(const Graph& graph, const Operator& op, std::int6
     case OpKind::kSoftmax:
     case OpKind::kGelu:
     case OpKind::kRelu:
+    case OpKind::kSigmoid:
+    case OpKind::kTanh:
     case OpKind::kAdd:
     case OpKind::kMul:
     case OpKind::kAddParameter:
@@ -225,7 +290,15 @@ std::int64_t extra_saved_bytes(const Graph& graph, const Operator& op, std::int6
     case OpKind::kReshape:
     case OpKind::kTranspose:
     case OpKind::kSlice:
+    case OpKind::kSplit:
+    case OpKind::kPad:
     case OpKind::kMean:
+    case OpKind::kConv1d:
+    case OpKind::kConv2d:
+    case OpKind::kConvTranspose2d:
+    case OpKind::kAvgPool2d:
+    case OpKind::kGlobalAvgPool:
+    case OpKind::kResize:
     case OpKind::kCorrect:
       return 0;
   }

@@ -127,6 +127,48 @@ TEST(AnalyticMatmul, ProblemsOfABatchAreTiledApart) {
       1e-12);
 }
 
+TEST(AnalyticConvolution, IsTheProductOfItsWindowsWithItsWeight) {
+  GraphBuilder g("conv");
+  g.conv2d("conv", g.input("x", {64, 28, 28}), 96, 3, {.padding = 1, .groups = 2});
+  const Graph graph = std::move(g).build();
+  const double rows = 4.0 * 28 * 28;
+  const double inner = 32 * 9;
+  const double flops = 2 * rows * 96 * inner;
+  const double expected = flops / (kFlopsPerS * plain_share(2, rows, 48, 80));
+  EXPECT_NEAR(seconds(graph, OpId(0), 4, Phase::kForward), expected + kLaunchS, 1e-12);
+  EXPECT_NEAR(flops, 4 * forward_flops_per_sample(graph, OpId(0)), 1e-3);
+}
+
+TEST(AnalyticConvolution, ATransposedOneSpreadsItsInputs) {
+  GraphBuilder g("grow");
+  g.conv_transpose2d("grow", g.input("x", {512, 28, 28}), 256, 2, {.stride = 2});
+  const Graph graph = std::move(g).build();
+  const double rows = 4.0 * 28 * 28;
+  const double flops = 2 * rows * (256 * 4) * 512;
+  const double expected = flops / (kFlopsPerS * plain_share(1, rows, 256 * 4, 80));
+  EXPECT_NEAR(seconds(graph, OpId(0), 4, Phase::kForward), expected + kLaunchS, 1e-12);
+  EXPECT_NEAR(flops, 4 * forward_flops_per_sample(graph, OpId(0)), 1e-3);
+}
+
+TEST(AnalyticConvolution, ADepthwiseOneIsBoundByItsBytes) {
+  GraphBuilder g("depthwise");
+  g.conv2d("conv", g.input("x", {64, 28, 28}), 64, 3, {.padding = 1, .groups = 64, .bias = false});
+  const Graph graph = std::move(g).build();
+  const double bytes = 4.0 * (2 * 4 * 64 * 28 * 28 + 64 * 9);
+  EXPECT_NEAR(seconds(graph, OpId(0), 4, Phase::kForward), bytes / kBytesPerS + kLaunchS, 1e-12);
+}
+
+TEST(AnalyticRecurrent, StepsWaitForEachOther) {
+  GraphBuilder g("lstm");
+  g.lstm("lstm", g.input("x", {50, 256}), 512);
+  const Graph graph = std::move(g).build();
+  const auto time = [](double m, double n, double k) {
+    return 2 * m * n * k / (kFlopsPerS * plain_share(1, m, n, 80));
+  };
+  const double expected = time(8 * 50, 2048, 256) + 50 * time(8, 2048, 512);
+  EXPECT_NEAR(seconds(graph, OpId(0), 8, Phase::kForward), expected + kLaunchS, 1e-12);
+}
+
 TEST(AnalyticAttention, SumsFourProductsEachWithItsOwnShare) {
   constexpr double kSequence = 256, kChannels = 1024, kHeads = 16, kSamples = 4, kHead = 64;
   GraphBuilder g("attention");
@@ -239,6 +281,18 @@ TEST(AnalyticSaved, ExtrasAreWhatTheRuntimeKeeps) {
   EXPECT_EQ(saved(graph, OpId(1), 3, v100()), 3 * 10 * 2 * 4);  // mean and deviation a row
   EXPECT_EQ(saved(graph, OpId(2), 3, v100()), 0);
   EXPECT_EQ(saved(graph, OpId(3), 3, v100()), 3 * 10 * 8 * 4);  // log-probabilities
+}
+
+TEST(AnalyticSaved, PoolsKeepPlacesAndBatchNormsTwoNumbersAChannel) {
+  GraphBuilder g("images");
+  const TensorId x = g.input("x", {4, 8, 8});
+  g.max_pool2d("pool", x, 2, 2);
+  g.batch_norm("norm", x);
+  g.conv2d("conv", x, 2, 1);
+  const Graph graph = std::move(g).build();
+  EXPECT_EQ(saved(graph, OpId(0), 3, v100()), 3 * 4 * 4 * 4 * 8);
+  EXPECT_EQ(saved(graph, OpId(1), 3, v100()), 2 * 4 * 4);
+  EXPECT_EQ(saved(graph, OpId(2), 3, v100()), 0);
 }
 
 TEST(AnalyticWorkspace, ABackwardHoldsItsGradients) {

@@ -16,8 +16,9 @@ void visit_readers(const Graph& graph, const std::vector<std::vector<OpId>>& rea
       case OpKind::kReshape:
       case OpKind::kTranspose:
       case OpKind::kSlice:
+      case OpKind::kSplit:
       case OpKind::kConcat:
-        visit_readers(graph, readers, op.outputs[0], visit);
+        for (const TensorId output : op.outputs) visit_readers(graph, readers, output, visit);
         break;
       default:
         for (std::size_t place = 0; place < op.inputs.size(); ++place) {

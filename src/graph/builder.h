@@ -18,6 +18,15 @@
 
 namespace graphpipe {
 
+// Windows of a convolution, the same along every dimension.
+struct Conv {
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+  std::int64_t dilation = 1;
+  std::int64_t groups = 1;
+  bool bias = true;
+};
+
 // Every method throws InputError("NAME", ...) where the inputs do not fit the
 // operator or the name is taken. Parameters are called NAME.weight, NAME.bias, ...;
 // an operator's only output is called as the operator.
@@ -38,6 +47,8 @@ class GraphBuilder {
   TensorId softmax(const std::string& name, TensorId x);
   TensorId gelu(const std::string& name, TensorId x);
   TensorId relu(const std::string& name, TensorId x);
+  TensorId sigmoid(const std::string& name, TensorId x);
+  TensorId tanh(const std::string& name, TensorId x);
   TensorId add(const std::string& name, std::vector<TensorId> xs);
   TensorId mul(const std::string& name, TensorId a, TensorId b);
   TensorId add_parameter(const std::string& name, TensorId x, Init init);
@@ -52,7 +63,33 @@ class GraphBuilder {
   TensorId transpose(const std::string& name, TensorId x, std::vector<std::int64_t> permutation);
   TensorId slice(const std::string& name, TensorId x, std::int64_t axis, std::int64_t start,
                  std::int64_t length);
+  // Outputs are called NAME.0, NAME.1, ...
+  std::vector<TensorId> split(const std::string& name, TensorId x, std::int64_t axis,
+                              std::vector<std::int64_t> sizes);
+  TensorId pad(const std::string& name, TensorId x, std::vector<std::int64_t> before,
+               std::vector<std::int64_t> after, double value = 0);
   TensorId mean(const std::string& name, TensorId x, std::int64_t axis);
+  // `out` channels by square kernels. Weights uniform in +-sqrt(6 / inputs of an output),
+  // which suits a ReLU behind it (He et al., ICCV 2015); bias zero.
+  TensorId conv1d(const std::string& name, TensorId x, std::int64_t out, std::int64_t kernel,
+                  const Conv& conv = {});
+  TensorId conv2d(const std::string& name, TensorId x, std::int64_t out, std::int64_t kernel,
+                  const Conv& conv = {});
+  TensorId conv_transpose2d(const std::string& name, TensorId x, std::int64_t out,
+                            std::int64_t kernel, const Conv& conv = {});
+  TensorId max_pool2d(const std::string& name, TensorId x, std::int64_t kernel, std::int64_t stride,
+                      std::int64_t padding = 0);
+  TensorId avg_pool2d(const std::string& name, TensorId x, std::int64_t kernel, std::int64_t stride,
+                      std::int64_t padding = 0);
+  TensorId global_avg_pool(const std::string& name, TensorId x);
+  TensorId resize(const std::string& name, TensorId x, std::vector<std::int64_t> size,
+                  const std::string& mode = "nearest");
+  // Parameters NAME.weight, .bias, and .mean, .variance, which no gradient changes.
+  TensorId batch_norm(const std::string& name, TensorId x, double epsilon = 1e-5,
+                      double momentum = 0.1);
+  // Parameters NAME.w_ih, .w_hh, .b_ih, .b_hh, uniform in +-1/sqrt(hidden).
+  TensorId lstm(const std::string& name, TensorId x, std::int64_t hidden);
+  TensorId gru(const std::string& name, TensorId x, std::int64_t hidden);
   TensorId mse_loss(const std::string& name, TensorId prediction, TensorId target);
   TensorId cross_entropy(const std::string& name, TensorId logits, TensorId target);
   TensorId binary_cross_entropy(const std::string& name, TensorId logits, TensorId target);
@@ -75,6 +112,13 @@ class GraphBuilder {
   Graph build() &&;
 
  private:
+  TensorId convolution(const std::string& name, OpKind kind, TensorId x, std::int64_t out,
+                       std::int64_t kernel, const Conv& conv);
+  TensorId pool2d(const std::string& name, OpKind kind, TensorId x, std::int64_t kernel,
+                  std::int64_t stride, std::int64_t padding);
+  TensorId recurrent(const std::string& name, OpKind kind, TensorId x, std::int64_t hidden,
+                     std::int64_t gates);
+
   Graph graph_;
   DType floating_;
   // For asking only; nothing depends on their order.

@@ -9,15 +9,23 @@ namespace {
 
 // Per element; transcendental functions count as the handful of operations that
 // libraries spend on them.
-constexpr double kSoftmaxPerElement = 8;    // maximum, subtract, exp, sum, divide
-constexpr double kLayerNormPerElement = 8;  // two sums, normalise, scale, shift
-constexpr double kGeluPerElement = 10;      // erf
-constexpr double kDropoutPerElement = 2;    // compare, scale
+constexpr double kSoftmaxPerElement = 8;   // maximum, subtract, exp, sum, divide
+constexpr double kNormPerElement = 8;      // two sums, normalise, scale, shift
+constexpr double kGeluPerElement = 10;     // erf
+constexpr double kSigmoidPerElement = 4;   // negate, exp, add, divide
+constexpr double kBilinearPerElement = 8;  // four products and their weights
+constexpr double kDropoutPerElement = 2;   // compare, scale
 constexpr double kSquaredErrorPerElement = 3;
 constexpr double kBinaryCrossEntropyPerElement = 10;
 
 double elements(const std::vector<std::int64_t>& shape) {
   return static_cast<double>(element_count(shape));
+}
+
+// Of a convolution's weight, all but its first dimension.
+double weights_of_a_channel(const Graph& graph, const Operator& op) {
+  const std::vector<std::int64_t>& weight = graph.param(op.params[0]).shape;
+  return elements(weight) / static_cast<double>(weight[0]);
 }
 
 }  // namespace
@@ -36,19 +44,39 @@ double forward_flops_per_sample(const Graph& graph, OpId id) {
       const auto C = static_cast<double>(x[1]);
       return 8 * T * C * C + 4 * T * T * C;
     }
+    case OpKind::kConv1d:
+    case OpKind::kConv2d:  // each output sums over a window of the channels of its group
+      return 2 * out * weights_of_a_channel(graph, op);
+    case OpKind::kConvTranspose2d:  // each input is spread over a window of its group's outputs
+      return 2 * in * weights_of_a_channel(graph, op);
+    case OpKind::kLstm:
+    case OpKind::kGru:  // two products a step
+      return 2 * static_cast<double>(x[0]) *
+             (elements(graph.param(op.params[0]).shape) +
+              elements(graph.param(op.params[1]).shape));
+    case OpKind::kMaxPool2d:
+    case OpKind::kAvgPool2d:
+      return out * elements(op.list("kernel"));
+    case OpKind::kResize:
+      return op.text("mode") == "bilinear" ? kBilinearPerElement * out : 0;
+    case OpKind::kBatchNorm:
     case OpKind::kLayerNorm:
-      return kLayerNormPerElement * in;
+      return kNormPerElement * in;
     case OpKind::kSoftmax:
     case OpKind::kCrossEntropy:
       return kSoftmaxPerElement * in;
     case OpKind::kGelu:
       return kGeluPerElement * in;
+    case OpKind::kSigmoid:
+    case OpKind::kTanh:
+      return kSigmoidPerElement * in;
     case OpKind::kAdd:
       return static_cast<double>(op.inputs.size() - 1) * in;
     case OpKind::kRelu:
     case OpKind::kMul:
     case OpKind::kAddParameter:
     case OpKind::kMean:
+    case OpKind::kGlobalAvgPool:
     case OpKind::kCorrect:
       return in;
     case OpKind::kEmbeddingBag:  // n ids, each adds dim numbers
@@ -64,6 +92,8 @@ double forward_flops_per_sample(const Graph& graph, OpId id) {
     case OpKind::kReshape:
     case OpKind::kTranspose:
     case OpKind::kSlice:
+    case OpKind::kSplit:
+    case OpKind::kPad:
       return 0;
   }
   GP_CHECK(false, "operator kind {}", static_cast<int>(op.kind));

@@ -178,6 +178,24 @@ std::vector<bool> needs_gradient(const Graph& graph) {
   return wanted;
 }
 
+std::vector<bool> running_statistics(const Graph& graph) {
+  std::vector<bool> running(graph.params.size(), false);
+  for (const Operator& op : graph.ops) {
+    if (op.kind != OpKind::kBatchNorm) continue;
+    for (const ParamId p : {op.params[2], op.params[3]}) running[p.index()] = true;
+  }
+  return running;
+}
+
+std::vector<OpKind> sample_mixing_kinds(const Graph& graph) {
+  std::vector<OpKind> kinds;
+  for (const Operator& op : graph.ops) {
+    const bool known = std::find(kinds.begin(), kinds.end(), op.kind) != kinds.end();
+    if (mixes_samples(op.kind) && !known) kinds.push_back(op.kind);
+  }
+  return kinds;
+}
+
 std::uint64_t graph_hash(const Graph& graph) {
   TextHash hash;
   for (const Tensor& tensor : graph.tensors) {

@@ -3,7 +3,7 @@
 //
 // Terms: a tensor is *batched* when dimension 0 is the sample; its `shape` is then
 // the shape of one sample. An operator *mixes samples* when the result of one
-// sample depends on the others (batch norm): none of today's kinds does.
+// sample depends on the others; batch norm does, in training (mixes_samples()).
 
 #pragma once
 
@@ -151,6 +151,13 @@ std::vector<std::vector<OpId>> consumers(const Graph& graph);
 // Whether a gradient flows into the tensor when training: it is floating, a loss
 // depends on it, and it depends on a trainable parameter. Indexed by TensorId.
 std::vector<bool> needs_gradient(const Graph& graph);
+
+// The parameters that hold what a batch norm has seen: its mean and its variance. No gradient
+// changes them, and counts of parameters leave them out. Indexed by ParamId.
+std::vector<bool> running_statistics(const Graph& graph);
+
+// The kinds of the graph's operators that mix samples, each once, as they first stand.
+std::vector<OpKind> sample_mixing_kinds(const Graph& graph);
 
 // Depends on all that changes what is computed (kinds, attributes, shapes, wiring,
 // parameter names, initialisation, losses) and on the names by which things are looked

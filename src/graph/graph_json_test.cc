@@ -143,11 +143,14 @@ TEST(GraphJson, RefusesUnknownWordsAndKeys) {
   EXPECT_EQ(fault("\"kind\":\"uniform\"", "\"kind\":\"gamma\""),
             "g.json: /params/0/init/kind: unknown initialisation \"gamma\"; expected one of zeros, "
             "ones, constant, uniform, normal");
-  EXPECT_EQ(fault("\"kind\":\"dropout\"", "\"kind\":\"drop_out\""),
-            "g.json: /ops/1/kind: unknown operator kind \"drop_out\" (did you mean \"dropout\"?); "
-            "expected one of linear, matmul, attention, layer_norm, softmax, gelu, relu, add, mul, "
-            "add_parameter, concat, embedding, embedding_bag, dropout, reshape, transpose, slice, "
-            "mean, mse_loss, cross_entropy, binary_cross_entropy, correct");
+  EXPECT_EQ(
+      fault("\"kind\":\"dropout\"", "\"kind\":\"drop_out\""),
+      "g.json: /ops/1/kind: unknown operator kind \"drop_out\" (did you mean \"dropout\"?); "
+      "expected one of linear, matmul, attention, layer_norm, softmax, gelu, relu, sigmoid, tanh, "
+      "add, mul, add_parameter, concat, embedding, embedding_bag, dropout, reshape, "
+      "transpose, slice, split, pad, mean, conv1d, conv2d, conv_transpose2d, max_pool2d, "
+      "avg_pool2d, global_avg_pool, resize, batch_norm, lstm, gru, mse_loss, cross_entropy, "
+      "binary_cross_entropy, correct");
   EXPECT_EQ(fault("\"normaliser\":\"mean_over_samples\"", "\"normaliser\":\"mean\""),
             "g.json: /losses/0/normaliser: unknown normaliser \"mean\"; expected one of "
             "mean_over_samples, sum");

@@ -391,7 +391,6 @@ TEST(OpKinds, NamesAreUniqueAndReadBack) {
   for (int i = 0; i < kOpKindCount; ++i) {
     const auto kind = static_cast<OpKind>(i);
     EXPECT_EQ(parse_op_kind(op_kind_name(kind)), kind);
-    EXPECT_FALSE(mixes_samples(kind));
   }
   EXPECT_EQ(parse_op_kind("conv"), std::nullopt);
 }

@@ -12,6 +12,16 @@
 namespace graphpipe {
 namespace {
 
+std::vector<AttributeRule> convolution_attributes() {
+  using enum AttributeType;
+  return {{"dilation", kList}, {"groups", kInteger}, {"padding", kList}, {"stride", kList}};
+}
+
+std::vector<AttributeRule> pool_attributes() {
+  using enum AttributeType;
+  return {{"kernel", kList}, {"padding", kList}, {"stride", kList}};
+}
+
 OpRules make_rules(OpKind kind) {
   using enum AttributeType;
   switch (kind) {
@@ -29,6 +39,10 @@ OpRules make_rules(OpKind kind) {
       return {"gelu", 1, 1, 0, 0, {}};
     case OpKind::kRelu:
       return {"relu", 1, 1, 0, 0, {}};
+    case OpKind::kSigmoid:
+      return {"sigmoid", 1, 1, 0, 0, {}};
+    case OpKind::kTanh:
+      return {"tanh", 1, 1, 0, 0, {}};
     case OpKind::kAdd:
       return {"add", 2, kAnyCount, 0, 0, {}};
     case OpKind::kMul:
@@ -49,6 +63,33 @@ OpRules make_rules(OpKind kind) {
       return {"transpose", 1, 1, 0, 0, {{"permutation", kList}}};
     case OpKind::kSlice:
       return {"slice", 1, 1, 0, 0, {{"axis", kInteger}, {"length", kInteger}, {"start", kInteger}}};
+    case OpKind::kSplit:
+      return {"split", 1, 1, 0, 0, {{"axis", kInteger}, {"sizes", kList}}};
+    case OpKind::kPad:
+      return {"pad", 1, 1, 0, 0, {{"after", kList}, {"before", kList}, {"value", kNumber}}};
+    case OpKind::kConv1d:
+      return {"conv1d", 1, 1, 1, 2, convolution_attributes()};
+    case OpKind::kConv2d:
+      return {"conv2d", 1, 1, 1, 2, convolution_attributes()};
+    case OpKind::kConvTranspose2d: {
+      std::vector<AttributeRule> attributes = convolution_attributes();
+      attributes.insert(attributes.begin() + 2, {"output_padding", kList});
+      return {"conv_transpose2d", 1, 1, 1, 2, std::move(attributes)};
+    }
+    case OpKind::kMaxPool2d:
+      return {"max_pool2d", 1, 1, 0, 0, pool_attributes()};
+    case OpKind::kAvgPool2d:
+      return {"avg_pool2d", 1, 1, 0, 0, pool_attributes()};
+    case OpKind::kGlobalAvgPool:
+      return {"global_avg_pool", 1, 1, 0, 0, {}};
+    case OpKind::kResize:
+      return {"resize", 1, 1, 0, 0, {{"mode", kText}, {"size", kList}}};
+    case OpKind::kBatchNorm:
+      return {"batch_norm", 1, 1, 4, 4, {{"epsilon", kNumber}, {"momentum", kNumber}}};
+    case OpKind::kLstm:
+      return {"lstm", 1, 1, 4, 4, {}};
+    case OpKind::kGru:
+      return {"gru", 1, 1, 4, 4, {}};
     case OpKind::kMean:
       return {"mean", 1, 1, 0, 0, {{"axis", kInteger}}};
     case OpKind::kMseLoss:
@@ -140,7 +181,7 @@ std::optional<OpKind> parse_op_kind(std::string_view name) {
   return std::nullopt;
 }
 
-bool mixes_samples(OpKind) { return false; }
+bool mixes_samples(OpKind kind) { return kind == OpKind::kBatchNorm; }
 
 std::string_view attribute_type_name(AttributeType type) {
   switch (type) {

@@ -22,6 +22,8 @@ enum class OpKind {
   kSoftmax,    // over the last dimension
   kGelu,       // the exact form
   kRelu,
+  kSigmoid,
+  kTanh,
   kAdd,           // two or more of one shape
   kMul,           // two of one shape
   kAddParameter,  // x + parameter of x's shape (position embeddings)
@@ -33,9 +35,31 @@ enum class OpKind {
   kReshape,       // attribute shape (of the sample)
   kTranspose,     // attribute permutation (of the sample's dimensions)
   kSlice,         // attributes axis, start, length
+  kSplit,         // attributes axis, sizes: one output for each of the sizes, in order
+  kPad,           // attributes before, after (of each dimension), value
   kMean,          // over attribute axis of the sample's shape
-  kMseLoss,       // prediction (...), target (same) -> (): mean of squares over the sample
-  kCrossEntropy,  // logits (..., classes), target (...) int64 -> (): mean over the positions
+
+  // Windows: kernel, stride, padding (on both sides) and dilation have a number a dimension.
+  kConv1d,           // x (C, L), weight (O, C / groups, k)[, bias (O)] -> (O, L'); attributes
+                     // dilation, groups, padding, stride
+  kConv2d,           // x (C, H, W), weight (O, C / groups, kh, kw)[, bias (O)] -> (O, H', W')
+  kConvTranspose2d,  // x (C, H, W), weight (C, O / groups, kh, kw)[, bias (O)] -> (O, H', W');
+                     // attributes as conv2d's, and output_padding (at the end only)
+  kMaxPool2d,        // x (C, H, W) -> (C, H', W'); attributes kernel, padding, stride
+  kAvgPool2d,        // as max_pool2d; padding counts as zeros
+  kGlobalAvgPool,    // x (C, ...) -> (C)
+  kResize,           // x (C, H, W) -> (C, H', W'); attributes mode ("nearest", "bilinear"), size
+  kBatchNorm,        // x (C, ...), weight (C), bias (C), mean (C), variance (C) -> same; attributes
+               // epsilon, momentum. Training normalises over the samples of the batch and moves
+               // mean and variance, which no gradient changes; evaluation normalises by them
+
+  // Over a sequence x (T, I), from a state of zeros; w_ih (gH, I), w_hh (gH, H), b_ih (gH),
+  // b_hh (gH) with the gates in PyTorch's order -> (T, H), the state after every step.
+  kLstm,  // g = 4
+  kGru,   // g = 3
+
+  kMseLoss,             // prediction (...), target (same) -> (): mean of squares over the sample
+  kCrossEntropy,        // logits (..., classes), target (...) int64 -> (): mean over the positions
   kBinaryCrossEntropy,  // logits (...), target (same) float -> (): mean over the sample
   kCorrect,  // logits (..., classes), target (...) int64 -> (): share of right argmaxes; no
              // gradient
@@ -46,7 +70,8 @@ inline constexpr int kOpKindCount = static_cast<int>(OpKind::kCorrect) + 1;
 std::string_view op_kind_name(OpKind kind);  // "linear", "layer_norm", ...
 std::optional<OpKind> parse_op_kind(std::string_view name);
 
-// Whether a sample's result depends on other samples of the micro-batch.
+// Whether, in training, a sample's result depends on other samples of the micro-batch: then
+// it depends on how a mini-batch is cut, and equals that of one device for the same cuts only.
 bool mixes_samples(OpKind kind);
 
 }  // namespace graphpipe

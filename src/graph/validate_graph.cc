@@ -29,15 +29,16 @@ class Validator {
   Validator(const Graph& graph, const std::string& where) : graph_(graph), where_(where) {}
 
   void run() {
-    check_ids();      // G1
-    check_names();    // G1
-    check_shapes();   // G2
-    check_kinds();    // G3
-    check_owners();   // G4
-    check_order();    // G5
-    check_outputs();  // G6
-    check_losses();   // G7
-    check_metrics();  // G7
+    check_ids();                 // G1
+    check_names();               // G1
+    check_shapes();              // G2
+    check_kinds();               // G3
+    check_running_statistics();  // G3
+    check_owners();              // G4
+    check_order();               // G5
+    check_outputs();             // G6
+    check_losses();              // G7
+    check_metrics();             // G7
   }
 
  private:
@@ -129,6 +130,26 @@ class Validator {
              fmt::format("G3: {} has {} output{}, found {}", op_kind_name(op.kind),
                          inferred_.back().size(), inferred_.back().size() == 1 ? "" : "s",
                          op.outputs.size()));
+      }
+    }
+  }
+
+  // Another holder, in another stage, would not see them move.
+  void check_running_statistics() const {
+    std::vector<int> holders(graph_.params.size(), 0);
+    for (const Operator& op : graph_.ops) {
+      for (const ParamId p : op.params) ++holders[p.index()];
+    }
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+      const Operator& op = graph_.ops[i];
+      if (op.kind != OpKind::kBatchNorm) continue;
+      for (const ParamId p : {op.params[2], op.params[3]}) {
+        if (holders[p.index()] == 1) continue;
+        fail(
+            "ops", i,
+            fmt::format("G3: batch_norm: \"{}\" is held elsewhere too, expected running statistics "
+                        "of its own",
+                        graph_.param(p).name));
       }
     }
   }

@@ -132,8 +132,8 @@ std::string value_text(const ZooParameter& parameter, std::int64_t value) {
 
 const std::vector<ZooModel>& zoo() {
   static const std::vector<ZooModel> kModels{
-      candle_uno_model(), digits_model(),      dlrm_model(),      mmt_model(),
-      movielens_model(),  transformer_model(), two_branch_model()};
+      candle_uno_model(), digits_model(),      dlrm_model(),       mmt_model(),  movielens_model(),
+      resnet50_model(),   transformer_model(), two_branch_model(), unet_model(), vgg16_model()};
   return kModels;
 }
 

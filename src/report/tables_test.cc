@@ -52,6 +52,36 @@ Example example() {
   return result;
 }
 
+TEST(SampleMixingNote, SaysOverHowManySamplesAStageNormalises) {
+  Example e = example();
+  EXPECT_EQ(sample_mixing_note(e.graph), "");
+  EXPECT_EQ(sample_mixing_note(e.graph, e.plan), "");
+
+  GraphBuilder builder("norms");
+  TensorId x = builder.input("x", {4});
+  for (const char* name : {"a", "b"}) {
+    x = builder.batch_norm(std::string(name) + ".norm", builder.linear(name, x, 4));
+  }
+  const Graph graph = std::move(builder).build();
+  EXPECT_EQ(sample_mixing_note(graph),
+            "batch_norm normalises over the samples of a stage's micro-batch (ceil(b/d) on d "
+            "devices); the result depends on the plan");
+  Plan plan;
+  plan.stages = {{.ops = {OpId(0), OpId(1)}, .devices = {DeviceId(0), DeviceId(1)}},
+                 {.ops = {OpId(2), OpId(3)}, .devices = {DeviceId(2)}}};
+  for (Stage& stage : plan.stages) stage.micro_batch = 5;
+  EXPECT_EQ(sample_mixing_note(graph, plan),
+            "batch_norm normalises over the samples of a stage's micro-batch, here 3 to 5 "
+            "(ceil(b/d) on d devices); the result depends on it");
+  plan.stages[0].replication = Replication::kRoundRobin;
+  EXPECT_EQ(sample_mixing_note(graph, plan),
+            "batch_norm normalises over the samples of a stage's micro-batch, here 5 (ceil(b/d) on "
+            "d devices); the result depends on it");
+  plan.stages.erase(plan.stages.begin());
+  plan.stages[0].ops = {OpId(2)};
+  EXPECT_EQ(sample_mixing_note(graph, plan), "");
+}
+
 TEST(PlanTable, ShowsStagesMemoryAndEdges) {
   Example e = example();
   add_chain_order(e.plan);

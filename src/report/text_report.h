@@ -19,6 +19,11 @@ namespace graphpipe {
 std::string plan_table(const Plan& plan, const Graph& graph, const Cluster& cluster,
                        const CostModel& costs);
 
+// One line on operators that mix samples, whose results depend on how a mini-batch is cut: on
+// one device, and over the plan's stages. "" where the graph has none.
+std::string sample_mixing_note(const Graph& graph);
+std::string sample_mixing_note(const Graph& graph, const Plan& plan);
+
 // One row a plan: planner, status, depth, micro-batch, iteration, throughput, speed-up over
 // the slowest that is ok, bubble, peak memory, gap.
 struct ComparedPlan {

@@ -1,6 +1,5 @@
 #include "runtime/operators.h"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/argmax.h>
@@ -19,8 +18,10 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/relu.h>
+#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/sub.h>
+#include <ATen/ops/tanh.h>
 #include <ATen/ops/unbind.h>
 
 #include <cmath>
@@ -28,6 +29,7 @@
 
 #include "base/error.h"
 #include "runtime/dropout.h"
+#include "runtime/operator_parts.h"
 
 namespace graphpipe {
 namespace {
@@ -42,15 +44,6 @@ std::vector<std::int64_t> batched(std::int64_t samples, const std::vector<std::i
 // An axis of a sample's shape as an axis of the batch. Negative ones count from the end
 // and stay.
 std::int64_t batch_axis(std::int64_t axis) { return axis < 0 ? axis : axis + 1; }
-
-// For operators whose gradient would be a view with other strides: makes it contiguous.
-// Pure layout; see operators.h.
-const at::Tensor& contiguous_gradient(const at::Tensor& x) {
-  if (at::GradMode::is_enabled() && x.requires_grad()) {
-    x.register_hook([](const at::Tensor& gradient) { return gradient.contiguous(); });
-  }
-  return x;
-}
 
 // x: (..., in), weight: (out, in), bias: (out) or null -> (..., out)
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor* bias) {
@@ -196,6 +189,10 @@ std::vector<at::Tensor> forward_op(const Graph& graph, const Operator& op,
       return {at::gelu(x)};
     case OpKind::kRelu:
       return {at::relu(x)};
+    case OpKind::kSigmoid:
+      return {at::sigmoid(x)};
+    case OpKind::kTanh:
+      return {at::tanh(x)};
     case OpKind::kAdd:
       return {sum(inputs)};
     case OpKind::kMul:
@@ -218,6 +215,26 @@ std::vector<at::Tensor> forward_op(const Graph& graph, const Operator& op,
     case OpKind::kSlice:
       return {x.narrow(batch_axis(op.integer("axis")), op.integer("start"), op.integer("length"))
                   .contiguous()};
+    case OpKind::kSplit:
+      return split(x, batch_axis(op.integer("axis")), op.list("sizes"));
+    case OpKind::kPad:
+      return {pad(x, op)};
+    case OpKind::kConv1d:
+    case OpKind::kConv2d:
+    case OpKind::kConvTranspose2d:
+      return {convolution(x, params, op)};
+    case OpKind::kMaxPool2d:
+    case OpKind::kAvgPool2d:
+      return {pool2d(x, op)};
+    case OpKind::kGlobalAvgPool:
+      return {global_avg_pool(x)};
+    case OpKind::kResize:
+      return {resize(x, op)};
+    case OpKind::kBatchNorm:
+      return {batch_norm(x, params, op, context)};
+    case OpKind::kLstm:
+    case OpKind::kGru:
+      return {recurrent(x, params, op.kind)};
     case OpKind::kMean:
       return {contiguous_gradient(x).mean(batch_axis(op.integer("axis")))};
     case OpKind::kMseLoss:

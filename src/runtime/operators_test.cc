@@ -19,7 +19,8 @@ namespace {
 constexpr std::int64_t kBatch = 3;
 const std::vector<std::int64_t> kIds = {5, 2, 9};
 
-// The last operator of a graph, with float64 data for what it reads.
+// The last operator of a graph, with float64 data for what it reads. Running statistics
+// stay as they are: finite differences call the forward many times.
 struct OneOp {
   Graph graph;
   std::vector<at::Tensor> inputs;
@@ -27,9 +28,10 @@ struct OneOp {
   bool training = true;
 
   const Operator& op() const { return graph.ops.back(); }
-  at::Tensor forward() const {
-    return forward_op(graph, op(), inputs, params, {training, 1, 4, kIds})[0];
+  std::vector<at::Tensor> outputs(bool update_statistics = false) const {
+    return forward_op(graph, op(), inputs, params, {training, 1, 4, kIds, update_statistics});
   }
+  at::Tensor forward() const { return outputs()[0]; }
 };
 
 at::Tensor normal(std::vector<std::int64_t> shape, std::uint64_t key) {
@@ -57,7 +59,7 @@ OneOp one_op(const std::vector<std::vector<std::int64_t>>& shapes,
   one.graph = builder.graph();
   for (std::size_t p = 0; p < one.op().params.size(); ++p) {
     const Parameter& param = one.graph.param(one.op().params[p]);
-    one.params.push_back(normal(param.shape, 200 + p).requires_grad_());
+    one.params.push_back(normal(param.shape, 200 + p).requires_grad_(param.trainable));
   }
   return one;
 }
@@ -68,10 +70,16 @@ void set_ids(OneOp& one, std::size_t i, std::vector<std::int64_t> shape,
   one.inputs[i] = torch::tensor(ids, torch::kInt64).view(shape);
 }
 
-// A number that depends on every element of the output, each with another weight.
-at::Tensor weighted_sum(const at::Tensor& y) { return (y * normal(y.sizes().vec(), 300)).sum(); }
+// A number that depends on every element of the outputs, each with another weight.
+at::Tensor weighted_sum(const std::vector<at::Tensor>& ys) {
+  at::Tensor sum = torch::zeros({}, torch::kFloat64);
+  for (std::size_t i = 0; i < ys.size(); ++i) {
+    sum = sum + (ys[i] * normal(ys[i].sizes().vec(), 300 + i)).sum();
+  }
+  return sum;
+}
 
-// Central differences of weighted_sum(forward()) by every element of `x`.
+// Central differences of weighted_sum(outputs()) by every element of `x`.
 at::Tensor numeric_gradient(const OneOp& one, const at::Tensor& x) {
   const torch::NoGradGuard no_gradients;
   constexpr double kStep = 1e-6;
@@ -80,28 +88,31 @@ at::Tensor numeric_gradient(const OneOp& one, const at::Tensor& x) {
     double& element = x.data_ptr<double>()[i];
     const double middle = element;
     element = middle + kStep;
-    const double above = weighted_sum(one.forward()).item<double>();
+    const double above = weighted_sum(one.outputs()).item<double>();
     element = middle - kStep;
-    const double below = weighted_sum(one.forward()).item<double>();
+    const double below = weighted_sum(one.outputs()).item<double>();
     element = middle;
     gradient.data_ptr<double>()[i] = (above - below) / (2 * kStep);
   }
   return gradient;
 }
 
-// The output has the shape that the graph says and is contiguous; gradients of all floating
+// The outputs have the shapes that the graph says and are contiguous; gradients of all floating
 // inputs and parameters are those of finite differences, and contiguous.
 void check(const OneOp& one) {
   SCOPED_TRACE(std::string(op_kind_name(one.op().kind)));
-  const at::Tensor y = one.forward();
-  std::vector<std::int64_t> expected = {kBatch};
-  const Tensor& type = one.graph.tensor(one.op().outputs[0]);
-  expected.insert(expected.end(), type.shape.begin(), type.shape.end());
-  EXPECT_EQ(y.sizes().vec(), expected);
-  EXPECT_EQ(y.scalar_type(), scalar_type(type.dtype));
-  EXPECT_TRUE(y.is_contiguous());
+  const std::vector<at::Tensor> ys = one.outputs();
+  ASSERT_EQ(ys.size(), one.op().outputs.size());
+  for (std::size_t i = 0; i < ys.size(); ++i) {
+    std::vector<std::int64_t> expected = {kBatch};
+    const Tensor& type = one.graph.tensor(one.op().outputs[i]);
+    expected.insert(expected.end(), type.shape.begin(), type.shape.end());
+    EXPECT_EQ(ys[i].sizes().vec(), expected);
+    EXPECT_EQ(ys[i].scalar_type(), scalar_type(type.dtype));
+    EXPECT_TRUE(ys[i].is_contiguous());
+  }
   if (one.op().kind == OpKind::kCorrect) return;  // a count: no gradient
-  torch::autograd::backward({weighted_sum(y)});
+  torch::autograd::backward({weighted_sum(ys)});
   std::vector<at::Tensor> leaves = one.inputs;
   leaves.insert(leaves.end(), one.params.begin(), one.params.end());
   for (std::size_t i = 0; i < leaves.size(); ++i) {
@@ -167,6 +178,10 @@ std::vector<OneOp> examples(OpKind kind) {
       return {one_op({{2, 5}}, [](G& g, const Ids& x) { g.gelu("o", x[0]); })};
     case OpKind::kRelu:
       return {one_op({{2, 5}}, [](G& g, const Ids& x) { g.relu("o", x[0]); })};
+    case OpKind::kSigmoid:
+      return {one_op({{2, 5}}, [](G& g, const Ids& x) { g.sigmoid("o", x[0]); })};
+    case OpKind::kTanh:
+      return {one_op({{2, 5}}, [](G& g, const Ids& x) { g.tanh("o", x[0]); })};
     case OpKind::kAdd:
       return {one_op({{5}, {5}, {5}}, [](G& g, const Ids& x) { g.add("o", x); })};
     case OpKind::kMul:
@@ -194,6 +209,62 @@ std::vector<OneOp> examples(OpKind kind) {
       return {one_op({{2, 3, 4}}, [](G& g, const Ids& x) { g.transpose("o", x[0], {2, 0, 1}); })};
     case OpKind::kSlice:
       return {one_op({{5, 2}}, [](G& g, const Ids& x) { g.slice("o", x[0], -2, 1, 3); })};
+    case OpKind::kSplit:
+      return {one_op({{5, 2}},
+                     [](G& g, const Ids& x) {
+                       g.split("o", x[0], -2, {1, 3, 1});
+                     }),
+              one_op({{2, 4}}, [](G& g, const Ids& x) { g.split("o", x[0], 1, {4}); })};
+    case OpKind::kPad:
+      return {one_op({{3, 2}}, [](G& g, const Ids& x) { g.pad("o", x[0], {1, 0}, {0, 2}, 0.5); })};
+    case OpKind::kConv1d:
+      return {one_op({{4, 6}},
+                     [](G& g, const Ids& x) {
+                       g.conv1d("o", x[0], 2, 3, {.stride = 2, .padding = 1, .groups = 2});
+                     }),
+              one_op({{2, 5}}, [](G& g, const Ids& x) {
+                g.conv1d("o", x[0], 3, 2, {.dilation = 2, .bias = false});
+              })};
+    case OpKind::kConv2d:
+      return {one_op({{2, 5, 4}},
+                     [](G& g, const Ids& x) {
+                       g.conv2d("o", x[0], 3, 3, {.stride = 2, .padding = 1});
+                     }),
+              one_op({{3, 5, 5}},
+                     [](G& g, const Ids& x) {
+                       g.conv2d("o", x[0], 3, 2, {.dilation = 2, .groups = 3, .bias = false});
+                     }),
+              one_op({{3, 2, 2}}, [](G& g, const Ids& x) { g.conv2d("o", x[0], 2, 1); })};
+    case OpKind::kConvTranspose2d:
+      return {
+          one_op({{2, 3, 2}},
+                 [](G& g, const Ids& x) { g.conv_transpose2d("o", x[0], 3, 2, {.stride = 2}); }),
+          one_op({{4, 2, 3}}, [](G& g, const Ids& x) {
+            g.conv_transpose2d("o", x[0], 2, 3, {.padding = 1, .groups = 2, .bias = false});
+          })};
+    case OpKind::kMaxPool2d:
+      return {one_op({{2, 4, 5}}, [](G& g, const Ids& x) { g.max_pool2d("o", x[0], 3, 2, 1); }),
+              one_op({{2, 4, 4}}, [](G& g, const Ids& x) { g.max_pool2d("o", x[0], 2, 2); })};
+    case OpKind::kAvgPool2d:
+      return {one_op({{2, 4, 5}}, [](G& g, const Ids& x) { g.avg_pool2d("o", x[0], 3, 2, 1); })};
+    case OpKind::kGlobalAvgPool:
+      return {one_op({{2, 3, 4}}, [](G& g, const Ids& x) { g.global_avg_pool("o", x[0]); }),
+              one_op({{2, 3}}, [](G& g, const Ids& x) { g.global_avg_pool("o", x[0]); })};
+    case OpKind::kResize:
+      return {one_op({{2, 3, 2}},
+                     [](G& g, const Ids& x) {
+                       g.resize("o", x[0], {6, 5});
+                     }),
+              one_op({{2, 3, 2}}, [](G& g, const Ids& x) {
+                g.resize("o", x[0], {6, 5}, "bilinear");
+              })};
+    case OpKind::kBatchNorm:
+      return {one_op({{2, 3, 2}}, [](G& g, const Ids& x) { g.batch_norm("o", x[0]); }),
+              one_op({{4}}, [](G& g, const Ids& x) { g.batch_norm("o", x[0]); })};
+    case OpKind::kLstm:
+      return {one_op({{4, 3}}, [](G& g, const Ids& x) { g.lstm("o", x[0], 2); })};
+    case OpKind::kGru:
+      return {one_op({{4, 3}}, [](G& g, const Ids& x) { g.gru("o", x[0], 2); })};
     case OpKind::kMean:
       return {one_op({{3, 4}}, [](G& g, const Ids& x) { g.mean("o", x[0], 0); }),
               one_op({{3, 4}}, [](G& g, const Ids& x) { g.mean("o", x[0], -1); })};

@@ -26,6 +26,18 @@ const std::vector<std::string>& small_models() {
       "dlrm:branches=2,tables=2,layers=2,hidden=8,features=6,entries=20,dimension=4,bag=3,"
       "top_layers=1",
       "candle-uno:branches=3,layers=2,hidden=8,features=6,top_layers=1",
+      "vgg16:image=32,channels=1,classes=5,width=2,hidden=8,dropout=100",
+      "unet:image=8,classes=3,width=2,depth=2,padding=1",
+  };
+  return models;
+}
+
+// Images of which the last layers see more than one pixel: a sample alone has a variance.
+const std::vector<std::string>& small_mixing_models() {
+  static const std::vector<std::string> models = {
+      "resnet50:image=64,channels=2,classes=5,width=2,blocks=1",
+      "vgg16:image=32,channels=1,classes=5,width=2,hidden=8,dropout=100,batch_norm=1",
+      "unet:image=8,classes=3,width=2,depth=2,padding=1,batch_norm=1",
   };
   return models;
 }

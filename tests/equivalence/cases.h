@@ -16,6 +16,9 @@ namespace graphpipe {
 // MODEL arguments: the models of the zoo at small size, dropout on where they have it.
 const std::vector<std::string>& small_models();
 
+// Models with operators that mix samples: equal to one device with the same micro-batches only.
+const std::vector<std::string>& small_mixing_models();
+
 struct EqualityCase {
   std::string model;
   int ranks = 1;                   // stages, mostly each on a rank of its own

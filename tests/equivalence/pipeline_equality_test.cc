@@ -16,14 +16,22 @@ namespace {
 constexpr std::int64_t kSamples = 128;
 constexpr std::uint64_t kSeed = 20250;
 constexpr std::size_t kBitwiseCases = 48;    // of each model
+constexpr std::size_t kMixingCases = 24;     // of each model
 constexpr std::size_t kFullBatchCases = 12;  // of each model and type
 
 class PipelineEquality : public testing::TestWithParam<std::string> {};
+class MixingEquality : public testing::TestWithParam<std::string> {};
 
-TEST_P(PipelineEquality, IsBitwiseWithTheSameMicroBatches) {
-  const Graph graph = load_model(GetParam());
+std::string name_of(const testing::TestParamInfo<std::string>& model) {
+  std::string name = model.param.substr(0, model.param.find(':'));
+  std::erase(name, '-');
+  return name;
+}
+
+void expect_bitwise_equality(const std::string& model, std::size_t count) {
+  const Graph graph = load_model(model);
   const auto dataset = synthetic_dataset(graph, kSamples, kSeed);
-  for (const EqualityCase& c : sampled_cases(GetParam(), kBitwiseCases, kSeed)) {
+  for (const EqualityCase& c : sampled_cases(model, count, kSeed)) {
     SCOPED_TRACE(to_text(c));
     const Plan plan = plan_of(c, graph);
     const Lesson lesson = lesson_of(c, plan, kSamples);
@@ -35,6 +43,14 @@ TEST_P(PipelineEquality, IsBitwiseWithTheSameMicroBatches) {
       EXPECT_NEAR(got.metrics.at(name), value, 1e-5 * std::abs(value)) << name;
     }
   }
+}
+
+TEST_P(PipelineEquality, IsBitwiseWithTheSameMicroBatches) {
+  expect_bitwise_equality(GetParam(), kBitwiseCases);
+}
+
+TEST_P(MixingEquality, IsBitwiseWithTheSameMicroBatches) {
+  expect_bitwise_equality(GetParam(), kMixingCases);
 }
 
 void expect_equal_to_full_batch(const std::string& model, DType floating, double tolerance) {
@@ -59,12 +75,8 @@ TEST_P(PipelineEquality, HoldsAgainstAFullBatchInFloat64) {
   expect_equal_to_full_batch(GetParam(), DType::kFloat64, 1e-11);
 }
 
-INSTANTIATE_TEST_SUITE_P(Zoo, PipelineEquality, testing::ValuesIn(small_models()),
-                         [](const auto& model) {
-                           std::string name = model.param.substr(0, model.param.find(':'));
-                           std::erase(name, '-');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Zoo, PipelineEquality, testing::ValuesIn(small_models()), name_of);
+INSTANTIATE_TEST_SUITE_P(Zoo, MixingEquality, testing::ValuesIn(small_mixing_models()), name_of);
 
 }  // namespace
 }  // namespace graphpipe

@@ -61,11 +61,14 @@ TEST_P(Planned, PlansTrainAsOneDevice) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Zoo, Planned, testing::ValuesIn(small_models()), [](const auto& model) {
+std::string name_of(const testing::TestParamInfo<std::string>& model) {
   std::string name = model.param.substr(0, model.param.find(':'));
   std::erase(name, '-');
   return name;
-});
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, Planned, testing::ValuesIn(small_models()), name_of);
+INSTANTIATE_TEST_SUITE_P(Mixing, Planned, testing::ValuesIn(small_mixing_models()), name_of);
 
 }  // namespace
 }  // namespace graphpipe

@@ -39,6 +39,23 @@ void regression_head(GraphBuilder& g, TensorId x, std::int64_t outputs) {
   g.metric("loss", "mean", loss);
 }
 
+TensorId conv_norm(GraphBuilder& g, const std::string& name, TensorId x, std::int64_t out,
+                   std::int64_t kernel, const Conv& conv, bool norm) {
+  x = g.conv2d(name, x, out, kernel, conv);
+  return norm ? g.batch_norm(name + ".norm", x) : x;
+}
+
+TensorId conv_unit(GraphBuilder& g, const std::string& name, TensorId x, std::int64_t out,
+                   std::int64_t kernel, const Conv& conv, bool norm) {
+  return g.relu(name + ".relu", conv_norm(g, name, x, out, kernel, conv, norm));
+}
+
+void classification_head(GraphBuilder& g, TensorId logits) {
+  const TensorId label = g.input("label", DType::kInt64, {});
+  g.loss(g.cross_entropy("loss", logits, label));
+  g.metric("accuracy", "mean", g.correct("correct", logits, label));
+}
+
 double rate(const ZooArguments& arguments, std::string_view name) {
   return static_cast<double>(arguments[name]) / 1000;
 }

@@ -32,6 +32,16 @@ TensorId concat_last(GraphBuilder& g, const std::string& name, const std::vector
 // squared error against the input "target". The loss is also the metric "loss".
 void regression_head(GraphBuilder& g, TensorId x, std::int64_t outputs);
 
+// A square convolution, and a batch norm behind it (NAME.norm) where there are `norm`s.
+TensorId conv_norm(GraphBuilder& g, const std::string& name, TensorId x, std::int64_t out,
+                   std::int64_t kernel, const Conv& conv, bool norm);
+// The same with a ReLU at the end (NAME.relu).
+TensorId conv_unit(GraphBuilder& g, const std::string& name, TensorId x, std::int64_t out,
+                   std::int64_t kernel, const Conv& conv, bool norm);
+
+// Cross-entropy of logits (classes) against the input "label", and the metric "accuracy".
+void classification_head(GraphBuilder& g, TensorId logits);
+
 // Parameters in per mille to a rate.
 double rate(const ZooArguments& arguments, std::string_view name);
 

@@ -11,7 +11,10 @@ ZooModel digits_model();
 ZooModel dlrm_model();
 ZooModel mmt_model();
 ZooModel movielens_model();
+ZooModel resnet50_model();
 ZooModel transformer_model();
 ZooModel two_branch_model();
+ZooModel unet_model();
+ZooModel vgg16_model();
 
 }  // namespace graphpipe

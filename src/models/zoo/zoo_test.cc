@@ -15,9 +15,24 @@
 namespace graphpipe {
 namespace {
 
+// Of those that are trained; a batch norm's running statistics are not.
 std::int64_t parameter_count(const Graph& graph) {
   std::int64_t count = 0;
-  for (const Parameter& p : graph.params) count += element_count(p.shape);
+  for (const Parameter& p : graph.params) {
+    if (p.trainable) count += element_count(p.shape);
+  }
+  return count;
+}
+
+// Billions of multiply-adds in convolutions and linear layers, as papers count them.
+double billion_multiply_adds(const Graph& graph) {
+  double count = 0;
+  for (std::size_t i = 0; i < graph.op_count(); ++i) {
+    const OpKind kind = graph.ops[i].kind;
+    const bool counted =
+        kind == OpKind::kConv2d || kind == OpKind::kConvTranspose2d || kind == OpKind::kLinear;
+    if (counted) count += forward_flops_per_sample(graph, OpId(i)) / 2e9;
+  }
   return count;
 }
 
@@ -257,6 +272,86 @@ TEST(Digits, HasABranchAQuadrant) {
   const Graph graph = load_model("digits:hidden=8");
   EXPECT_EQ(parameter_count(graph),
             4 * ((16 * 8 + 8) + (8 * 8 + 8)) + (32 * 8 + 8) + (8 * 10 + 10));
+}
+
+TEST(Vgg16, HasThePublishedSize) {
+  const Graph graph = load_model("vgg16");
+  EXPECT_EQ(parameter_count(graph), 138'357'544);
+  EXPECT_NEAR(billion_multiply_adds(graph), 15.47, 0.01);
+  const std::map<std::string, int> expected{{"conv2d", 13},    {"correct", 1}, {"cross_entropy", 1},
+                                            {"dropout", 2},    {"linear", 3},  {"relu", 15},
+                                            {"max_pool2d", 5}, {"reshape", 1}};
+  EXPECT_EQ(kinds(graph), expected);
+  EXPECT_EQ(inputs(graph),
+            std::vector<std::string>({"image float32 (3, 224, 224)", "label int64 ()"}));
+}
+
+TEST(Vgg16, BatchNormsAddAScaleAndAShiftAChannel) {
+  const Graph graph = load_model("vgg16:batch_norm=1");
+  EXPECT_EQ(parameter_count(graph), 138'365'992);
+  EXPECT_EQ(kinds(graph)["batch_norm"], 13);
+}
+
+TEST(Vgg16, Shrinks) {
+  const Graph graph = load_model("vgg16:image=32,channels=1,classes=10,width=2,hidden=8,dropout=0");
+  const std::int64_t convolutions =
+      9 * (1 * 2 + 2 * 2 + 2 * 4 + 4 * 4 + 4 * 8 + 2 * 8 * 8 + 8 * 16 + 5 * 16 * 16);
+  const std::int64_t biases = 2 * 2 + 2 * 4 + 3 * 8 + 6 * 16;
+  EXPECT_EQ(parameter_count(graph),
+            convolutions + biases + (16 * 8 + 8) + (8 * 8 + 8) + (8 * 10 + 10));
+  EXPECT_EQ(kinds(graph)["dropout"], 0);
+}
+
+TEST(ResNet50, HasThePublishedSize) {
+  const Graph graph = load_model("resnet50");
+  EXPECT_EQ(parameter_count(graph), 25'557'032);
+  EXPECT_NEAR(billion_multiply_adds(graph), 4.09, 0.01);
+  const std::map<std::string, int> expected{
+      {"add", 16},    {"batch_norm", 53}, {"conv2d", 53},
+      {"correct", 1}, {"linear", 1},      {"cross_entropy", 1},
+      {"relu", 49},   {"max_pool2d", 1},  {"global_avg_pool", 1}};
+  EXPECT_EQ(kinds(graph), expected);
+}
+
+TEST(ResNet50, BiasesStandInForBatchNorms) {
+  // 26,560 channels with a bias in place of a scale and a shift.
+  EXPECT_EQ(parameter_count(load_model("resnet50:batch_norm=0")), 25'557'032 - 26'560);
+}
+
+TEST(ResNet50, HasAsManyBlocksAsAsked) {
+  EXPECT_EQ(kinds(load_model("resnet50:blocks=1"))["add"], 4);
+}
+
+TEST(UNet, HasThePapersSize) {
+  const auto twice = [](std::int64_t in, std::int64_t out) {
+    return (9 * in * out + out) + (9 * out * out + out);
+  };
+  const auto grow = [](std::int64_t out) { return 4 * (2 * out) * out + out; };
+  std::int64_t expected = twice(1, 64) + twice(512, 1024) + (64 * 2 + 2);
+  for (const std::int64_t width : {64, 128, 256, 512}) {
+    if (width > 64) expected += twice(width / 2, width);
+    expected += grow(width) + twice(2 * width, width);
+  }
+  const Graph graph = load_model("unet");
+  EXPECT_EQ(parameter_count(graph), expected);
+  EXPECT_EQ(expected, 31'030'658);
+  const std::map<std::string, int> kind_counts = kinds(graph);
+  EXPECT_EQ(kind_counts.at("conv2d") + kind_counts.at("conv_transpose2d"), 23);
+  EXPECT_EQ(inputs(graph),  // 388 x 388 pixels come out
+            std::vector<std::string>({"image float32 (1, 572, 572)", "label int64 (388, 388)"}));
+}
+
+TEST(UNet, KeepsTheSizeOfTheImageWithPadding) {
+  const Graph graph = load_model("unet:image=32,padding=1,depth=3,width=2,batch_norm=1");
+  EXPECT_EQ(inputs(graph),
+            std::vector<std::string>({"image float32 (1, 32, 32)", "label int64 (32, 32)"}));
+  EXPECT_EQ(kinds(graph)["batch_norm"], 14);
+  EXPECT_EQ(kinds(graph)["slice"], 0);
+}
+
+TEST(UNet, SkipsMakeNestedBranches) {
+  const SpTree tree = decompose_series_parallel(load_model("unet"));
+  EXPECT_TRUE(tree.exact);
 }
 
 }  // namespace
