@@ -10,13 +10,15 @@
 // Guide"); for all else r = 1, as on a device with one multiprocessor (a CPU core, whose
 // tiles are registers). Attention is four products, each with its own r: projections in
 // and out, and scores and context, whose tiles are counted over samples * heads problems.
+// A convolution is the product of its windows with its weight; see docs/papers.md.
 // Bytes are inputs, outputs and parameters, each moved once; a reshape is a view and moves
 // none; an embedding moves the rows that it looks up, and its backward writes the whole
 // table's gradient too. Backward FLOPs and bytes are twice the forward's.
 //
 // Saved for the backward: each operator's inputs, and attention's probabilities. Beside
 // these frozen ones stand what this project's runtime keeps: a dropout mask, layer norm's
-// two statistics a row, a bag's ids and lengths, the difference or the log-probabilities
+// two statistics a row, batch norm's two a channel, where a pool's largest stood, the gates
+// of an LSTM or GRU, a bag's ids and lengths, the difference or the log-probabilities
 // inside a loss; and, on CPU cores alone (where plans are trained and memory is compared),
 // attention's queries, keys, values and context.
 // Workspace: tensors inside the operator, and in a backward the gradients that go in and

@@ -22,8 +22,9 @@ struct Norm {
               torch::zeros({2}, torch::kFloat64), torch::ones({2}, torch::kFloat64)};
   }
 
-  at::Tensor forward(const at::Tensor& x, OpContext context) {
-    context.sample_ids = std::span(kIds).first(static_cast<std::size_t>(x.size(0)));
+  at::Tensor forward(const at::Tensor& x, bool training = true, bool update = true) {
+    const OpContext context{training, 1, 0,
+                            std::span(kIds).first(static_cast<std::size_t>(x.size(0))), update};
     return forward_op(graph, graph.ops[0], {x}, params, context)[0];
   }
 
@@ -43,7 +44,7 @@ at::Tensor two(double a, double b) { return torch::tensor({a, b}, torch::kFloat6
 TEST(BatchNorm, TrainingNormalisesOverTheBatchAndMovesTheStatistics) {
   Norm norm;
   const at::Tensor x = data();
-  const at::Tensor y = norm.forward(x, {.training = true});
+  const at::Tensor y = norm.forward(x);
   const at::Tensor deviation = (two(5.0 / 3, 16) + kEpsilon).sqrt().view({1, 2, 1});
   EXPECT_TRUE(torch::allclose(y, (x - two(3, 10).view({1, 2, 1})) / deviation));
   EXPECT_TRUE(torch::allclose(norm.params[2], two(0.3, 1.0)));
@@ -56,7 +57,7 @@ TEST(BatchNorm, EvaluationNormalisesByTheStatisticsAndLeavesThem) {
   norm.params[2] = two(1, 2);
   norm.params[3] = two(4, 9);
   const at::Tensor x = data();
-  const at::Tensor y = norm.forward(x, {.training = false});
+  const at::Tensor y = norm.forward(x, false);
   const at::Tensor deviation = (two(4, 9) + kEpsilon).sqrt().view({1, 2, 1});
   EXPECT_TRUE(torch::allclose(y, (x - two(1, 2).view({1, 2, 1})) / deviation));
   EXPECT_TRUE(norm.params[2].equal(two(1, 2)));
@@ -66,10 +67,10 @@ TEST(BatchNorm, EvaluationNormalisesByTheStatisticsAndLeavesThem) {
 TEST(BatchNorm, AForwardThatIsRunAgainGivesTheSameAndMovesNothing) {
   Norm norm;
   const at::Tensor x = data();
-  const at::Tensor first = norm.forward(x, {.training = true});
+  const at::Tensor first = norm.forward(x);
   const at::Tensor mean = norm.params[2].clone();
   const at::Tensor variance = norm.params[3].clone();
-  const at::Tensor again = norm.forward(x, {.training = true, .update_statistics = false});
+  const at::Tensor again = norm.forward(x, true, false);
   EXPECT_TRUE(again.equal(first));
   EXPECT_TRUE(norm.params[2].equal(mean));
   EXPECT_TRUE(norm.params[3].equal(variance));
@@ -80,8 +81,8 @@ TEST(BatchNorm, TheBackwardIsThatOfItsOwnForward) {
   const auto gradient = [](bool another_between) {
     Norm norm;
     const at::Tensor x = data().requires_grad_();
-    const at::Tensor y = norm.forward(x, {.training = true});
-    if (another_between) norm.forward(3 * data() + 1, {.training = true});
+    const at::Tensor y = norm.forward(x);
+    if (another_between) norm.forward(3 * data() + 1);
     (y * y * y).sum().backward();
     return x.grad();
   };

@@ -296,7 +296,9 @@ void RankExecutor::forward(const Action& action) {
 
 void RankExecutor::recompute(const Action& action) {
   const Stopwatch watch(&measured_.compute_s, measured_.compute_cpu_s);
-  stage(action.stage).runner->recompute(action.samples, context(action.samples));
+  OpContext context = this->context(action.samples);
+  context.update_statistics = false;  // the first forward moved them
+  stage(action.stage).runner->recompute(action.samples, context);
 }
 
 void RankExecutor::backward(const Action& action) {
