@@ -173,6 +173,15 @@ std::vector<std::int64_t> least_in_flight(const Plan& plan) {
   return in_flight;
 }
 
+std::vector<std::int64_t> warm_up_samples(const Plan& plan) {
+  std::vector<std::int64_t> samples;
+  for (const Stage& stage : plan.stages) samples.push_back(stage.in_flight_samples);
+  if (plan.schedule != ScheduleKind::kZbH1) return samples;
+  const std::vector<std::int64_t> least = least_in_flight(plan);
+  for (std::size_t s = 0; s < samples.size(); ++s) samples[s] = std::min(samples[s], least[s]);
+  return samples;
+}
+
 bool shares_devices(const Plan& plan) {
   std::size_t replicas = 0;
   for (const Stage& stage : plan.stages) replicas += stage.devices.size();
@@ -227,6 +236,8 @@ std::string_view schedule_kind_name(ScheduleKind kind) {
       return "1f1b";
     case ScheduleKind::kGpipe:
       return "gpipe";
+    case ScheduleKind::kZbH1:
+      return "zb-h1";
   }
   GP_CHECK(false, "unknown schedule kind {}", static_cast<int>(kind));
   return "";

@@ -51,6 +51,8 @@ struct StageEdge {
 enum class ScheduleKind {
   k1F1B,   // warm-up of I samples, then one backward and one forward in turn
   kGpipe,  // all forwards, then all backwards
+  kZbH1,   // 1F1B with backwards in halves: of inputs at once, of weights later. In flight
+           // counts to the weight half; what it allows beyond least_in_flight() may wait
 };
 
 // What a weight update keeps beside the weights and the gradients.
@@ -133,6 +135,10 @@ int pipeline_depth(const Plan& plan);
 // mini-batch. An estimate: in-flight counts are free plan data.
 std::vector<std::int64_t> least_in_flight(const Plan& plan);
 
+// [stage]: samples started forward before the first backward, at most: those in flight; of
+// kind zb-h1 the least in flight, where that is less.
+std::vector<std::int64_t> warm_up_samples(const Plan& plan);
+
 // Whether any device is in several stages.
 bool shares_devices(const Plan& plan);
 
@@ -142,7 +148,7 @@ int devices_used(const Plan& plan);
 // Leaves out cosmetic fields (estimate, planner, names).
 std::uint64_t plan_hash(const Plan& plan);
 
-std::string_view schedule_kind_name(ScheduleKind kind);  // "1f1b", "gpipe"
+std::string_view schedule_kind_name(ScheduleKind kind);  // "1f1b", "gpipe", "zb-h1"
 std::string_view optimizer_name(OptimizerKind kind);     // "sgd", "sgd-momentum", "adam"
 
 }  // namespace graphpipe

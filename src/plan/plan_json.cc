@@ -41,7 +41,8 @@ Enum read_name(const JsonReader& json,
 }
 
 // The named forms that plan.h gives, as a table.
-constexpr std::array<ScheduleKind, 2> kSchedules{ScheduleKind::k1F1B, ScheduleKind::kGpipe};
+constexpr std::array<ScheduleKind, 3> kSchedules{ScheduleKind::k1F1B, ScheduleKind::kGpipe,
+                                                 ScheduleKind::kZbH1};
 constexpr std::array<OptimizerKind, 3> kOptimizers{OptimizerKind::kSgd, OptimizerKind::kSgdMomentum,
                                                    OptimizerKind::kAdam};
 

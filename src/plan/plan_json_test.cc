@@ -115,7 +115,7 @@ TEST(PlanJson, PointsAtWhatIsWrong) {
   EXPECT_EQ(fault("\"sgd-momentum\"", "\"lamb\""),
             "p.json: /optimizer: expected one of sgd, sgd-momentum, adam, found \"lamb\"");
   EXPECT_EQ(fault("\"gpipe\"", "\"dapple\""),
-            "p.json: /schedule: expected one of 1f1b, gpipe, found \"dapple\"");
+            "p.json: /schedule: expected one of 1f1b, gpipe, zb-h1, found \"dapple\"");
   EXPECT_EQ(fault("\"kfkb\": 2", "\"kfkb\": 0"),
             "p.json: /stages/2/kfkb: expected a whole number of at least 1, found 0");
   EXPECT_EQ(fault("\"from\": 1", "\"from\": 9000000000"),

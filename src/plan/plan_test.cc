@@ -239,6 +239,7 @@ TEST(PlanHash, DependsOnAllThatRuns) {
 TEST(PlanNames, AreThoseOfTheFiles) {
   EXPECT_EQ(schedule_kind_name(ScheduleKind::k1F1B), "1f1b");
   EXPECT_EQ(schedule_kind_name(ScheduleKind::kGpipe), "gpipe");
+  EXPECT_EQ(schedule_kind_name(ScheduleKind::kZbH1), "zb-h1");
   EXPECT_EQ(optimizer_name(OptimizerKind::kSgd), "sgd");
   EXPECT_EQ(optimizer_name(OptimizerKind::kSgdMomentum), "sgd-momentum");
   EXPECT_EQ(optimizer_name(OptimizerKind::kAdam), "adam");

@@ -67,6 +67,13 @@ std::vector<std::int64_t> samples_along_paths(const Plan& plan, StageId from) {
   return along;
 }
 
+// How far the producer may be ahead of the consumer by what it has in flight.
+std::int64_t samples_ahead(const Plan& plan, const StageEdge& edge) {
+  if (shares_devices(plan)) return plan.stage(edge.from).in_flight_samples;
+  const std::vector<std::int64_t> warm_up = warm_up_samples(plan);
+  return warm_up[edge.from.index()] - warm_up[edge.to.index()];
+}
+
 // One end of an edge, and what it holds of the edge's messages. The verifier's count, from
 // above: a channel (edge, direction, pair of ranks) holds messages that end at most a window
 // beyond the last that arrived or left, and in any case two.
@@ -159,7 +166,9 @@ class EdgeBuffers {
 };
 
 // What a task has received counts beside what is posted: before a forward the messages that
-// become its saved inputs, before a backward the gradients. Never both at once.
+// become its saved inputs, before a backward the gradients. Never both at once, but where
+// backwards are in halves: gradients then stay to the weight half, of as many tasks as are in
+// flight.
 std::int64_t buffers_bytes(const Plan& plan, const Graph& graph, const std::vector<bool>& needs,
                            StageId id) {
   const Stage& own = plan.stage(id);
@@ -176,6 +185,11 @@ std::int64_t buffers_bytes(const Plan& plan, const Graph& graph, const std::vect
       bytes += out.sent_bytes(false) + (edge.gradient ? out.posted_bytes(true) : 0);
       before_backward += edge.gradient ? out.task_bytes(true) : 0;
     }
+  }
+  if (plan.schedule == ScheduleKind::kZbH1) {
+    const std::int64_t in_flight = samples_in_flight(plan, own, has_backward(graph, needs, own));
+    const std::int64_t tasks = divide_up(in_flight, samples_at_once(own));
+    return bytes + before_forward + tasks * before_backward;
   }
   return bytes + std::max(before_forward, before_backward);
 }
@@ -317,8 +331,7 @@ std::int64_t channel_window_samples(const Plan& plan, const StageEdge& edge) {
   const Stage& from = plan.stage(edge.from);
   const Stage& to = plan.stage(edge.to);
   const std::int64_t unit = samples_at_once(to);
-  const std::int64_t behind = shares_devices(plan) ? 0 : to.in_flight_samples;
-  const std::int64_t ahead = from.in_flight_samples - behind + samples_at_once(from);
+  const std::int64_t ahead = samples_ahead(plan, edge) + samples_at_once(from);
   const std::int64_t between = samples_along_paths(plan, edge.from)[edge.to.index()];
   const std::int64_t window = round_up(std::max({2 * unit, ahead, between}), unit);
   return std::min(window, round_up(plan.mini_batch, unit));
@@ -337,7 +350,9 @@ StageMemory stage_memory(const Plan& plan, const Graph& graph, const CostModel& 
   if (stage.recompute && backward) {
     const std::int64_t inputs = stage_input_bytes(graph, stage.ops, samples);
     const std::int64_t kept = inputs + made_for_neighbours(plan, graph, id, samples);
-    memory.saved_bytes = tasks * kept + saved - inputs;
+    // Where backwards are in halves, the whole stays to the weight half.
+    const std::int64_t whole = plan.schedule == ScheduleKind::kZbH1 ? tasks : 1;
+    memory.saved_bytes = tasks * kept + whole * (saved - inputs);
   }
   memory.reduction_bytes = reduction_bound_bytes(
       memory.gradients_bytes, largest_gradient_bytes(graph, stage),

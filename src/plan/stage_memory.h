@@ -18,7 +18,8 @@ struct StageMemory {
   std::int64_t optimizer_bytes = 0;
   std::int64_t saved_bytes = 0;      // activations in flight, on the fullest replica; of a stage
                                      // that recomputes, the inputs of all tasks in flight and
-                                     // the rest of one
+                                     // the rest of one (of all where backwards are in
+                                     // halves)
   std::int64_t buffers_bytes = 0;    // messages on the way in or out, beyond what is saved
   std::int64_t workspace_bytes = 0;  // of the largest operator, while a task runs
   std::int64_t step_bytes = 0;       // temporaries of the optimiser's step, when nothing is saved
@@ -77,7 +78,7 @@ std::int64_t message_bytes(const Graph& graph, const std::vector<bool>& needs,
 // How many messages of one channel (edge, direction, pair of ranks) may be on the way,
 // in samples of the consumer: the receiver posts so many ahead and the sender keeps at
 // most so many. At least two messages, and a whole number of the consumer's; more where
-// the producer may run ahead of the consumer: by its samples in flight beyond the
+// the producer may run ahead of the consumer: by its warm_up_samples() beyond the
 // consumer's and one task (all in flight where ranks hold several stages, for these take
 // turns), and by what the stages on a path between them take at once.
 // At most the mini-batch. See docs/runtime.md for why fewer can stop a graph pipeline.

@@ -117,7 +117,9 @@ class Floor {
       const double forward_s = alike ? tasks[from].first.forward_s + message_s(edge, false) : 0;
       way_in[to] = std::max(way_in[to], way_in[from] + forward_s);
       if (!edge.gradient) continue;
-      const double backward_s = alike ? tasks[from].last.backward_s + message_s(edge, true) : 0;
+      // Of a backward in halves the gradients go back before its end.
+      const bool whole = alike && plan_.schedule != ScheduleKind::kZbH1;
+      const double backward_s = whole ? tasks[from].last.backward_s + message_s(edge, true) : 0;
       way_back[to] = std::max(way_back[to], way_back[from] + backward_s);
     }
     double floor_s = shared_cores_s();

@@ -26,6 +26,18 @@
 //     0: F0 F1 | B0 F2 | B1 F3 | B2 F4 | B3 F5 | B4 B5
 //     1: F0    | B0 F1 | B1 F2 | B2 F3 | B3 F4 | B4 F5 B5
 //
+// A schedule of kind zb-h1 has I in place of B in a round, behind these the W's that are more
+// than D late, and to its end an I and a W in turn, then the W's that are left. In flight is
+// W + D, so that D is what the plan has in flight beyond the warm-up. The rounds until D are
+// late have fewer W's: they belong to the prologue.
+//
+//   chain of two, I = 2, 2, so D = 0, 1, and P = 1:
+//     0: F0 F1      | I0 W0 F2 | I1 W1 F3 | I2 W2 I3 W3
+//     1: F0 I0 F1   | I1 W0 F2 | I2 W1 F3 | I3 W2 W3
+//
+// Qi et al., "Zero bubble pipeline parallelism", 2024, schedule ZB-H1: the chain of p stages
+// with W = p, p-1, .., 1 and D = 0, 1, .., p-1.
+//
 // Where a rank holds several stages no rank has rounds: list_order.h puts all tasks in order.
 // A schedule of kind gpipe has no rounds: all forwards, then all backwards, and so no period;
 // its size grows with N, as its memory does.
@@ -52,6 +64,11 @@ std::int64_t round_count(const ReplicaWork& work) {
   return std::max<std::int64_t>(0, work.whole_tasks - work.warm_up) / work.in_a_row;
 }
 
+// Of these in the prologue.
+std::int64_t first_rounds(const ReplicaWork& work) {
+  return (work.late + work.in_a_row - 1) / work.in_a_row;
+}
+
 class ProgramBuilder {
  public:
   ProgramBuilder(const Plan& plan, const ReplicaWork& work, std::int64_t samples)
@@ -60,13 +77,10 @@ class ProgramBuilder {
   void forwards(std::int64_t count, std::vector<Action>& out) {
     add(ActionKind::kForward, forward_, std::min(count, work_.tasks - forward_), out);
   }
-  void backwards(std::int64_t count, std::vector<Action>& out) {
-    if (!work_.backward) return;
-    add(ActionKind::kBackward, backward_, std::min(count, work_.tasks - backward_), out);
-  }
   void rounds(std::int64_t count, std::vector<Action>& out) {
     for (std::int64_t i = 0; i < count; ++i) {
       backwards(work_.in_a_row, out);
+      weights(backward_ - weight_ - work_.late, out);
       forwards(work_.in_a_row, out);
     }
   }
@@ -74,20 +88,35 @@ class ProgramBuilder {
   void skip_rounds(std::int64_t count) {
     forward_ += count * work_.in_a_row;
     backward_ += count * work_.in_a_row;
+    weight_ += count * work_.in_a_row;
   }
   void rest(std::vector<Action>& out) {
     while (forward_ < work_.tasks) rounds(1, out);
-    backwards(work_.tasks, out);
+    while (work_.backward && backward_ < work_.tasks) {
+      backwards(1, out);
+      if (backward_ < work_.tasks) weights(1, out);
+    }
+    weights(backward_ - weight_, out);
   }
 
  private:
+  void backwards(std::int64_t count, std::vector<Action>& out) {
+    if (!work_.backward) return;
+    const ActionKind kind = work_.halves ? ActionKind::kBackwardInput : ActionKind::kBackward;
+    add(kind, backward_, std::min(count, work_.tasks - backward_), out);
+  }
+  void weights(std::int64_t count, std::vector<Action>& out) {
+    if (!work_.halves) return;
+    add(ActionKind::kBackwardWeight, weight_, std::min(count, backward_ - weight_), out);
+  }
   void add(ActionKind kind, std::int64_t& next, std::int64_t count, std::vector<Action>& out) {
     for (std::int64_t i = 0; i < count; ++i, ++next) {
       Action action{.kind = kind, .stage = work_.stage, .replica = work_.replica};
       action.micro_batch = work_.micro_batch(next);
       action.samples =
           replica_samples(plan_.stage(work_.stage), work_.replica, action.micro_batch, samples_);
-      if (kind == ActionKind::kBackward && work_.recompute) {
+      const bool first_half = kind == ActionKind::kBackward || kind == ActionKind::kBackwardInput;
+      if (first_half && work_.recompute) {
         out.push_back(action);
         out.back().kind = ActionKind::kRecompute;
       }
@@ -100,6 +129,7 @@ class ProgramBuilder {
   std::int64_t samples_;
   std::int64_t forward_ = 0;  // tasks that are in the program already
   std::int64_t backward_ = 0;
+  std::int64_t weight_ = 0;
 };
 
 // P, or 0 where the mini-batch is too short for it.
@@ -121,7 +151,8 @@ std::int64_t common_repeats(const std::vector<ReplicaWork>& works, std::int64_t 
   std::int64_t repeats = samples / period;
   for (const ReplicaWork& work : works) {
     if (work.whole_tasks == 0) continue;
-    repeats = std::min(repeats, round_count(work) / (period / work.round_samples));
+    const std::int64_t rounds = round_count(work) - first_rounds(work);
+    repeats = std::min(repeats, rounds / (period / work.round_samples));
   }
   return repeats >= kLeastRepeats ? repeats : 0;
 }
@@ -132,6 +163,7 @@ void add_program(const Plan& plan, const ReplicaWork& work, const Schedule& sche
   if (schedule.repeats > 0 && work.whole_tasks > 0) {
     const std::int64_t rounds = schedule.period_samples / work.round_samples;
     builder.forwards(work.warm_up, program.prologue);
+    builder.rounds(first_rounds(work), program.prologue);
     builder.rounds(rounds, program.period);
     builder.skip_rounds(rounds * (schedule.repeats - 1));
     builder.rest(program.epilogue);

@@ -1,7 +1,9 @@
 // Compute-only schedules from plans. The order is static: on every stage W = min(I / b,
 // number of micro-batches) warm-up forwards, then k backwards and k forwards in turn,
-// then the remaining backwards. Plans in which a rank holds several stages have one order a
-// rank over the tasks of all of its stages (list_order.h), and no period.
+// then the remaining backwards. Kind zb-h1 splits backwards: the input half in the backward's
+// place, the weight half as much later as samples in flight allow. Plans in which a rank holds
+// several stages have one order a rank over the tasks of all of its stages (list_order.h), and no
+// period.
 
 #pragma once
 

@@ -146,6 +146,43 @@ TEST(BuildSchedule, AForkAndItsJoinOnTwoRanks) {
       2F0 2F1 2F2 3F0 3B0 2B0 3F1 3B1 2B1 3F2 3B2 2B2)"));
 }
 
+TEST(BuildSchedule, BackwardsInHalves) {
+  EXPECT_EQ(
+      built(
+          {.edges = "0>1 1>2", .in_flight = {3, 3, 3}, .samples = 6, .kind = ScheduleKind::kZbH1}),
+      grid(R"(
+      0F0 0F1 0F2 0I0 0W0 0F3 0I1 0W1 0F4 0I2 0W2 0F5 0I3 0W3 0I4 0W4 0I5 0W5
+      1F0 1F1 1I0 1F2 1I1 1W0 1F3 1I2 1W1 1F4 1I3 1W2 1F5 1I4 1W3 1I5 1W4 1W5
+      2F0 2I0 2F1 2I1 2F2 2I2 2W0 2F3 2I3 2W1 2F4 2I4 2W2 2F5 2I5 2W3 2W4 2W5)"));
+}
+
+TEST(BuildSchedule, BackwardsInHalvesWithTheLeastInFlightAreNeverLate) {
+  EXPECT_EQ(built({.edges = "0>1",
+                   .in_flight = {2, 1},
+                   .samples = 3,
+                   .recompute = {0},
+                   .kind = ScheduleKind::kZbH1}),
+            grid(R"(
+      0F0 0F1 0R0 0I0 0W0 0F2 0R1 0I1 0W1 0R2 0I2 0W2
+      1F0 1I0 1W0 1F1 1I1 1W1 1F2 1I2 1W2)"));
+}
+
+TEST(BuildSchedule, BackwardsInHalvesHaveAPeriod) {
+  const TestPlan t =
+      make_plan({.edges = "0>1", .in_flight = {2, 2}, .samples = 20, .kind = ScheduleKind::kZbH1});
+  const Schedule schedule = build_schedule(t.plan, t.graph, 20);
+  EXPECT_EQ(schedule.repeats, 18);
+  const auto texts = [&](const std::vector<Action>& actions) {
+    std::string text;
+    for (const Action& action : actions) text += to_text(action, t.plan) + " ";
+    return text;
+  };
+  EXPECT_EQ(texts(schedule.ranks[0].prologue), "0F0 0F1 ");
+  EXPECT_EQ(texts(schedule.ranks[0].period), "0I0 0W0 0F2 ");
+  EXPECT_EQ(texts(schedule.ranks[1].prologue), "1F0 1I0 1F1 ");
+  EXPECT_EQ(texts(schedule.ranks[1].period), "1I1 1W0 1F2 ");
+}
+
 TEST(BuildSchedule, FewerMicroBatchesThanStages) {
   EXPECT_EQ(built({.edges = "0>1 1>2", .in_flight = {3, 2, 1}, .samples = 1}), grid(R"(
       0F0 0B0
@@ -292,6 +329,16 @@ TEST(BuildSchedule, IsValidOnRandomPlansOfSharedRanks) {
       const std::string where = fmt::format("seed {}, {} samples", seed, samples);
       validate(build_schedule(t.plan, t.graph, samples), t.plan, t.graph, where);
       validate(build_forward_schedule(t.plan, t.graph, samples), t.plan, t.graph, where);
+    }
+  }
+}
+
+TEST(BuildSchedule, IsValidOnRandomPlansInHalves) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const TestPlan t = make_plan(random_halves_spec(seed, seed % 3 == 0));
+    for (std::int64_t samples = 1; samples <= t.plan.mini_batch; samples += 1 + samples / 2) {
+      validate(build_schedule(t.plan, t.graph, samples), t.plan, t.graph,
+               fmt::format("seed {}, {} samples", seed, samples));
     }
   }
 }

@@ -11,6 +11,8 @@
 //   free          what the forward saved and received, at once where nothing goes back
 // Around a backward likewise, with backward messages, and afterwards
 //   free          what the forward saved; the forward and backward messages received
+// Of a backward in halves, what goes before and the sends are the input half's, and the frees
+// are the weight half's.
 // A recompute reads the forward messages that its forward received, so nothing is around it;
 // it stands before the backward's wait_receives, and may run while they are on the way.
 // Post_receives of every edge's first window stand at the program's start. A channel is

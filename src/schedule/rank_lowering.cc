@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "schedule/drawing.h"
 #include "schedule/owner_map.h"
 
 namespace graphpipe {
@@ -155,13 +156,13 @@ void RankLowering::end(const Action& last_pass, std::vector<Action>& out) {
 }
 
 void RankLowering::lower(const Action& compute, std::vector<Action>& out) {
-  if (compute.kind == ActionKind::kRecompute) {
+  GP_CHECK(is_compute(compute.kind), "only computes are lowered");
+  if (compute.kind == ActionKind::kRecompute || compute.kind == ActionKind::kBackwardWeight) {
     out.push_back(compute);
+    if (compute.kind == ActionKind::kBackwardWeight) end(compute, out);
     return;
   }
-  GP_CHECK(compute.kind == ActionKind::kForward || compute.kind == ActionKind::kBackward,
-           "only forwards, recomputes and backwards are lowered");
-  const bool backward = compute.kind == ActionKind::kBackward;
+  const bool backward = compute.kind != ActionKind::kForward;
   const Direction direction = backward ? Direction::kBackward : Direction::kForward;
   map_.for_each_incoming(compute.stage, rank_, direction, compute.samples,
                          [&](const Message& m) { receive(m, out); });
@@ -175,7 +176,8 @@ void RankLowering::lower(const Action& compute, std::vector<Action>& out) {
       }
     }
   }
-  if (backward || !map_.has_backward(compute.stage)) end(compute, out);
+  const bool is_last = compute.kind == ActionKind::kBackward || !map_.has_backward(compute.stage);
+  if (is_last) end(compute, out);
 }
 
 void RankLowering::finish(std::vector<Action>& out) {

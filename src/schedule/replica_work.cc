@@ -44,6 +44,14 @@ ReplicaWork replica_work(const Plan& plan, Placement placed, bool backward, std:
     work.warm_up =
         all_first ? work.tasks : std::min(std::max<std::int64_t>(in_flight, 1), work.tasks);
     work.in_flight = work.warm_up;
+    if (plan.schedule == ScheduleKind::kZbH1) {
+      work.halves = true;
+      const std::int64_t least = warm_up_samples(plan)[placed.stage.index()];
+      const std::int64_t first =
+          std::max<std::int64_t>(1, own_tasks(work, least / stage.micro_batch));
+      if (least < samples) work.warm_up = std::min(first, work.in_flight);
+      work.late = work.in_flight - work.warm_up;
+    }
     work.in_a_row =
         std::clamp<std::int64_t>(stage.kfkb, 1, std::max<std::int64_t>(1, work.warm_up));
   }

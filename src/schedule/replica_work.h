@@ -20,6 +20,7 @@ struct ReplicaWork {
   std::int64_t tasks = 0;        // n
   std::int64_t in_flight = 0;    // of these at once, at most
   std::int64_t warm_up = 0;      // W
+  std::int64_t late = 0;         // D: weight halves that wait, at most
   std::int64_t in_a_row = 1;     // k
   std::int64_t whole_tasks = 0;  // those of whole micro-batches
   std::int64_t round_samples = 1;

@@ -29,8 +29,8 @@ struct SampleRange {
 enum class ActionKind {
   kForward,         // F
   kBackward,        // B: both halves
-  kBackwardInput,   // I
-  kBackwardWeight,  // W
+  kBackwardInput,   // I: the gradients of the inputs, which are sent
+  kBackwardWeight,  // W: those of the weights
   kRecompute,       // R: the forward again, right before a backward
   kPostReceive,     // the buffer exists and the peer may fill it
   kWaitReceive,     // the message is there
@@ -131,11 +131,14 @@ class ActionCursor {
 // Invariants of compute-only schedules, checked by validate() in this order:
 //   S1  ranks are the devices that the plan uses, ascending; every action is of a stage
 //       that runs on the rank
-//   S2  a backward follows the forward of its stage, replica and micro-batch
+//   S2  a backward follows the forward of its stage, replica and micro-batch, and its weight
+//       half the input half
 //   S3  every stage runs every sample once forward and, where the schedule trains and
-//       the stage has a backward, once backward
-//   S4  on each stage and replica fw(i) precedes fw(i+1) and bw(i) precedes bw(i+1)
-//   S5  no stage has more samples in flight than its plan says
+//       the stage has a backward, once backward, or once each half
+//   S4  on each stage and replica fw(i) precedes fw(i+1) and bw(i) precedes bw(i+1); so do
+//       weight halves
+//   S5  no stage has more samples in flight than its plan says, to the backward or its weight
+//       half
 //   S6  where a stage recomputes, the recompute of its micro-batch stands right before each
 //       backward (or its input half) on the rank; there is no other
 // Throws InputError(where, "S2: ...") with the schedule drawn and the action at fault

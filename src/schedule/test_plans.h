@@ -35,6 +35,7 @@ struct PlanSpec {
   std::vector<int> metrics = {};             // stages that end in a metric, not in a loss
   std::vector<int> recompute = {};           // stages that do
   std::vector<int> on = {};                  // [stage]: first device; none: each its own
+  std::vector<int> late = {};                // [stage]: micro-batches in flight beyond these
   ScheduleKind kind = ScheduleKind::k1F1B;
   int stages = 0;  // where in_flight is empty
 };
@@ -156,6 +157,10 @@ inline TestPlan make_plan(const PlanSpec& spec) {
                                        : spec.in_flight.empty()
                                            ? std::min(spec.samples, spec.in_flight_scale * least[s])
                                            : spec.in_flight[s];
+    if (spec.late.empty()) continue;
+    Stage& stage = plan.stages[s];
+    stage.in_flight_samples =
+        std::min(spec.samples, stage.in_flight_samples + spec.late.at(s) * stage.micro_batch);
   }
   return result;
 }
@@ -206,6 +211,18 @@ inline PlanSpec random_shared_spec(std::uint64_t seed, bool gpipe = false) {
   const auto devices = static_cast<std::uint64_t>(1 + random.below(0, 3));
   for (int s = 0; s < spec.stages; ++s) {
     spec.on.push_back(static_cast<int>(random.below(static_cast<std::uint64_t>(s + 1), devices)));
+  }
+  return spec;
+}
+
+// One of these with backwards in halves, some of which may be late.
+inline PlanSpec random_halves_spec(std::uint64_t seed, bool shared) {
+  PlanSpec spec = shared ? random_shared_spec(seed) : random_spec(seed);
+  spec.kind = ScheduleKind::kZbH1;
+  const CounterRandom random(seed + (std::uint64_t{1} << 33));
+  for (int s = 0; s < spec.stages; ++s) {
+    const auto more = static_cast<int>(random.below(static_cast<std::uint64_t>(s), 4));
+    spec.late.push_back(more);
   }
   return spec;
 }

@@ -110,11 +110,16 @@ void Checker::check_order() const {
   for_each_placement([&](RankId rank, Placement own) {
     std::vector<bool> forward(
         static_cast<std::size_t>(micro_batch_count(plan_.stage(own.stage), schedule_.samples)));
+    std::vector<bool> input(forward.size());
     for_each_action(rank, [&](const Action& action, std::int64_t position) {
       const auto i = static_cast<std::size_t>(action.micro_batch);
       if (!is_of(action, own) || !is_compute(action.kind)) return;
       if (i >= forward.size()) return;  // S3's
       if (action.kind == ActionKind::kForward) forward[i] = true;
+      if (action.kind == ActionKind::kBackwardInput) input[i] = true;
+      if (action.kind == ActionKind::kBackwardWeight && forward[i] && !input[i]) {
+        fail(rank, position, "S2: a weight half before its input half");
+      }
       if (forward[i]) return;
       const bool again = action.kind == ActionKind::kRecompute;
       fail(rank, position,

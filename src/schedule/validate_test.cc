@@ -110,6 +110,16 @@ TEST(ScheduleValidate, S2BackwardFollowsForward) {
             "              ^ here");
 }
 
+TEST(ScheduleValidate, S2WeightHalfFollowsInputHalf) {
+  EXPECT_EQ(fault(R"(
+      0F0 0F1 0W0 0I0 0B1
+      1F0 1B0 1F1 1B1)"),
+            "s: S2: a weight half before its input half\n"
+            "  rank 0: 0F0 0F1 0W0 0I0 0B1\n"
+            "                  ^ here\n"
+            "  rank 1: 1F0 1B0 1F1 1B1");
+}
+
 TEST(ScheduleValidate, S3NothingRunsTwice) {
   EXPECT_EQ(fault(R"(
       0F0 0F1 0B0 0B1

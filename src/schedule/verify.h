@@ -26,15 +26,16 @@ namespace graphpipe {
 //   V7  every task has exactly the samples that the owner map gives it, and every message
 //       the samples that its ends compute; what a task reads of another stage of its rank is
 //       made before; a stage that recomputes does so for every backward
-//   V8  every parameter is stepped once, after its last backward (of any stage of the rank)
-//       and its reduction
+//   V8  every parameter is stepped once, after its last backward or weight half (of any stage
+//       of the rank) and its reduction
 //   P1 to P7, S1 to S6 as in plan.h and schedule.h
 //
 // What memory counts, on each rank:
 //   static     weights, gradients, optimiser state (weights alone where nothing is trained)
 //   saved      what a forward saves (stage_saved_bytes of its samples), from its start to
-//              the free; of a stage that recomputes its inputs alone (stage_input_bytes) from
-//              the forward's start, and the rest from the recompute's
+//              the free after the backward or its weight half; of a stage that recomputes its
+//              inputs alone (stage_input_bytes) from the forward's start, and the rest from the
+//              recompute's
 //   shared     between stages of the rank: a tensor counts once, as what the forward that makes
 //              it saves, and a gradient from the backward that makes it to the free of what
 //              the tensor's maker saved

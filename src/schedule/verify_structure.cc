@@ -107,6 +107,8 @@ class StructureCheck {
     switch (action.kind) {
       case ActionKind::kForward:
       case ActionKind::kBackward:
+      case ActionKind::kBackwardInput:
+      case ActionKind::kBackwardWeight:
       case ActionKind::kRecompute:
       case ActionKind::kStep:
         return std::nullopt;
@@ -121,8 +123,6 @@ class StructureCheck {
       case ActionKind::kStartReduce:
       case ActionKind::kWaitReduce:
         return bucket_problem(rank, action);
-      case ActionKind::kBackwardInput:
-      case ActionKind::kBackwardWeight:
       case ActionKind::kMakeVersion:
       case ActionKind::kDropVersion:
         break;

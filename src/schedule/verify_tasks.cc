@@ -1,6 +1,6 @@
 // V7 of tasks: every replica runs each micro-batch of which the owner map gives it samples
-// once forward and, where there is something to do, once backward, with those samples; and
-// where the stage recomputes, once forward again.
+// once forward and, where there is something to do, once backward or once each half, with those
+// samples; and where the stage recomputes, once forward again.
 
 #include "base/error.h"
 #include "schedule/owner_map.h"
@@ -19,7 +19,9 @@ class TaskCheck {
         count_(micro_batch_count(context.plan.stage(own.stage), context.schedule.samples)),
         forward_(static_cast<std::size_t>(count_), false),
         backward_(static_cast<std::size_t>(count_), false),
-        recompute_(static_cast<std::size_t>(count_), false) {}
+        recompute_(static_cast<std::size_t>(count_), false),
+        input_(static_cast<std::size_t>(count_), false),
+        weight_(static_cast<std::size_t>(count_), false) {}
 
   void run() {
     for (ActionCursor at(context_.schedule, context_.plan, rank_); !at.done(); at.next()) {
@@ -28,6 +30,12 @@ class TaskCheck {
       if (action.kind == ActionKind::kForward) check(at, forward_);
       if (action.kind == ActionKind::kBackward) check(at, backward_);
       if (action.kind == ActionKind::kRecompute) check(at, recompute_);
+      if (action.kind == ActionKind::kBackwardInput) check(at, input_);
+      if (action.kind == ActionKind::kBackwardWeight) check(at, weight_);
+    }
+    for (std::size_t i = 0; i < backward_.size(); ++i) {
+      if (backward_[i] && (input_[i] || weight_[i])) report_both(static_cast<std::int64_t>(i));
+      if (input_[i] && weight_[i]) backward_[i] = true;
     }
     report_missing(forward_, "forward");
     if (context_.backward[own_.stage.index()]) report_missing(backward_, "backward");
@@ -45,7 +53,8 @@ class TaskCheck {
                         action.micro_batch, count_));
       return;
     }
-    if (action.kind == ActionKind::kBackward && !context_.backward[own_.stage.index()]) {
+    const bool backward = action.kind != ActionKind::kForward;
+    if (backward && !context_.backward[own_.stage.index()]) {
       fault("the stage has nothing to do backward in this schedule");
       return;
     }
@@ -63,6 +72,12 @@ class TaskCheck {
     const auto i = static_cast<std::size_t>(action.micro_batch);
     if (seen[i]) fault("runs a second time");
     seen[i] = true;
+  }
+
+  void report_both(std::int64_t i) {
+    faults_.add("V7", fmt::format("rank {}", rank_.value),
+                fmt::format("stage {} runs micro-batch {} backward as a whole and in halves",
+                            own_.stage.value, i));
   }
 
   void report_missing(const std::vector<bool>& seen, std::string_view pass) {
@@ -84,6 +99,8 @@ class TaskCheck {
   std::vector<bool> forward_;
   std::vector<bool> backward_;
   std::vector<bool> recompute_;
+  std::vector<bool> input_;  // halves
+  std::vector<bool> weight_;
 };
 
 }  // namespace

@@ -55,6 +55,20 @@ TEST(VerifyPlan, AcceptsRandomPlansOfSharedRanks) {
   EXPECT_GT(shared, 200);
 }
 
+TEST(VerifyPlan, AcceptsRandomPlansInHalves) {
+  int periodic = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    const PlanSpec spec = random_halves_spec(seed, seed % 4 == 0);
+    const TestPlan t = make_plan(spec);
+    const Schedule schedule = build_schedule(t.plan, t.graph, spec.samples);
+    ASSERT_EQ(faults_text(verify_plan(t.plan, t.graph, t.cluster, t.costs)), "")
+        << "seed " << seed << "\n"
+        << to_text(schedule, t.plan);
+    periodic += lower(schedule, t.plan, t.graph).repeats > 4 ? 1 : 0;
+  }
+  EXPECT_GT(periodic, 10);
+}
+
 TEST(Verify, AcceptsShortMiniBatchesOfRandomPlans) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     const TestPlan t = make_plan(random_spec(seed));
@@ -181,10 +195,34 @@ TEST(Verify, ASharedRankHoldsASharedParameterOnce) {
   EXPECT_EQ(verification.memory[0].static_bytes, 2 * 4 * 16);
 }
 
+// The paper's claim for a chain: with as many in flight on every stage as 1F1B has on the first,
+// no rank holds more values than that rank with 1F1B. A middle stage saves a sample's input and
+// output, 32 bytes; the last also target and loss.
+TEST(Verify, HalvesHoldNoMoreThanTheFirstStageWith1F1B) {
+  PlanSpec spec = {.edges = "0>1 1>2 2>3", .in_flight = {4, 3, 2, 1}, .samples = 16};
+  const auto saved = [&](std::size_t rank) {
+    const TestPlan t = make_plan(spec);
+    std::int64_t now = 0;
+    std::int64_t most = 0;
+    const Schedule schedule = build_schedule(t.plan, t.graph, 16);
+    for (ActionCursor at(schedule, t.plan, RankId(rank)); !at.done(); at.next()) {
+      const ActionKind kind = at.action().kind;
+      if (kind == ActionKind::kForward) most = std::max(most, ++now);
+      if (kind == ActionKind::kBackward || kind == ActionKind::kBackwardWeight) --now;
+    }
+    return most;
+  };
+  EXPECT_EQ(saved(0), 4);
+  spec.kind = ScheduleKind::kZbH1;
+  spec.in_flight = {4, 4, 4, 4};
+  for (std::size_t rank = 0; rank < 4; ++rank) EXPECT_EQ(saved(rank), 4) << "rank " << rank;
+}
+
 // The planner's estimate is an upper bound: it may refuse what fits, never accept what does not.
 TEST(StageMemory, IsAnUpperBoundOfWhatTheVerifierCounts) {
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
-    TestPlan t = make_plan(random_spec(seed, seed % 7 == 0));
+    TestPlan t = make_plan(seed % 5 == 0 ? random_halves_spec(seed, false)
+                                         : random_spec(seed, seed % 7 == 0));
     if (seed % 2 == 0) t.plan.optimizer = OptimizerKind::kAdam;
     const Verification verification = verify_plan(t.plan, t.graph, t.cluster, t.costs);
     ASSERT_EQ(faults_text(verification), "");
@@ -203,7 +241,8 @@ TEST(StageMemory, IsAnUpperBoundOfWhatTheVerifierCounts) {
 
 TEST(StageMemory, OfTheStagesOfARankIsAnUpperBoundOfItsOwn) {
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
-    TestPlan t = make_plan(random_shared_spec(seed, seed % 7 == 0));
+    TestPlan t = make_plan(seed % 5 == 0 ? random_halves_spec(seed, true)
+                                         : random_shared_spec(seed, seed % 7 == 0));
     if (seed % 2 == 0) t.plan.optimizer = OptimizerKind::kAdam;
     const Verification verification = verify_plan(t.plan, t.graph, t.cluster, t.costs);
     ASSERT_EQ(faults_text(verification), "");

@@ -107,7 +107,9 @@ class UpdateCheck {
       const auto once = [&](auto& seen, const auto& key) {
         if (!seen.emplace(key, at.position()).second) fault(rank, at, "comes a second time");
       };
-      if (a.kind == ActionKind::kBackward) times.last_backward[a.stage] = at.position();
+      if (a.kind == ActionKind::kBackward || a.kind == ActionKind::kBackwardWeight) {
+        times.last_backward[a.stage] = at.position();
+      }
       if (a.kind == ActionKind::kStep) once(times.step, a.stage);
       if (a.kind == ActionKind::kStartReduce) once(times.reduce_started, a.bucket);
       if (a.kind == ActionKind::kWaitReduce) once(times.reduced, a.bucket);

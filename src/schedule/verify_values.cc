@@ -44,7 +44,8 @@ struct Birth {
 struct Saved {
   Birth birth;
   bool recomputed = false;
-  bool backward_done = false;
+  bool backward_done = false;  // or its input half: the gradients of the inputs are there
+  bool over = false;           // the last pass that uses it has run
 };
 
 struct Received {
@@ -86,7 +87,11 @@ class RankValues {
         visit_forward(action);
         break;
       case ActionKind::kBackward:
+      case ActionKind::kBackwardInput:
         visit_backward(action);
+        break;
+      case ActionKind::kBackwardWeight:
+        visit_weight(action);
         break;
       case ActionKind::kRecompute:
         visit_recompute(action);
@@ -109,8 +114,6 @@ class RankValues {
       case ActionKind::kStartReduce:
       case ActionKind::kWaitReduce:
       case ActionKind::kStep:
-      case ActionKind::kBackwardInput:
-      case ActionKind::kBackwardWeight:
       case ActionKind::kMakeVersion:
       case ActionKind::kDropVersion:
         break;
@@ -182,7 +185,7 @@ class RankValues {
         const SavedKey key{reader, part.micro_batch};
         const auto at = saved_.find(key);
         const bool is_over =
-            at == saved_.end() ? ended_saved_.contains(key) : !backward || at->second.backward_done;
+            at == saved_.end() ? ended_saved_.contains(key) : !backward || at->second.over;
         if (is_over) continue;
         fault("V4", fmt::format("is freed before {}{}{}, which reads it on this rank", reader.value,
                                 backward ? 'B' : 'F', part.micro_batch));
@@ -218,11 +221,24 @@ class RankValues {
         fault("V4", "runs before its forward has run again, so its values are not there");
       }
       saved->backward_done = true;
+      saved->over = action.kind == ActionKind::kBackward;
+    }
+    const bool is_last = action.kind == ActionKind::kBackward;
+    use_messages(action, Direction::kForward, is_last);
+    use_messages(action, Direction::kBackward, is_last);
+    use_made_here(action);
+    use_gradients_made_here(action);
+  }
+
+  void visit_weight(const Action& action) {
+    if (Saved* saved = find_saved(action)) {
+      if (!saved->backward_done)
+        fault("V4", "runs before its input half, which makes its gradients");
+      saved->over = true;
     }
     use_messages(action, Direction::kForward, true);
     use_messages(action, Direction::kBackward, true);
     use_made_here(action);
-    use_gradients_made_here(action);
   }
 
   // V7: the samples are what the task of this action and one of the peer's have in common.
@@ -283,9 +299,9 @@ class RankValues {
                                              : "is freed before its forward has run");
       return;
     }
-    if (context_.backward[action.stage.index()] && !at->second.backward_done) {
-      fault("V4", fmt::format("is freed before {}B{}, which needs it", action.stage.value,
-                              action.micro_batch));
+    if (context_.backward[action.stage.index()] && !at->second.over) {
+      fault("V4", fmt::format("is freed before {}{}{}, which needs it", action.stage.value,
+                              at->second.backward_done ? 'W' : 'B', action.micro_batch));
     }
     if (action.samples != context_.task_samples(action)) {
       fault("V4",
@@ -337,8 +353,8 @@ class RankValues {
     std::vector<std::int64_t> state;
     for (const auto& [key, saved] : saved_) {
       const std::int64_t first = key.micro_batch * context_.plan.stage(key.stage).micro_batch;
-      state.insert(state.end(),
-                   {0, key.stage.value, first - origin, saved.recomputed, saved.backward_done});
+      state.insert(state.end(), {0, key.stage.value, first - origin, saved.recomputed,
+                                 saved.backward_done, saved.over});
     }
     const auto add = [&](const MessageKey& key, std::int64_t kind) {
       state.insert(state.end(), {kind, key.edge.value, static_cast<std::int64_t>(key.direction),

@@ -374,6 +374,50 @@ TEST_F(VerifySharedRank, V4AValueThatIsFreedBeforeItIsReadOnTheRank) {
                                            "uses what 0F0 made on this rank, which was freed"}}));
 }
 
+class VerifyHalves : public VerifyFaults {
+ protected:
+  void SetUp() override {
+    use({.edges = "0>1", .in_flight = {2, 2}, .samples = 2, .kind = ScheduleKind::kZbH1});
+    ASSERT_THAT(faults(), testing::ElementsAre());
+  }
+};
+
+TEST_F(VerifyHalves, V4AWeightHalfBeforeItsInputHalf) {
+  swap(1, "1I0", "1W0");
+  EXPECT_THAT(faults(),
+              testing::Contains(testing::Field(
+                  &Fault::message, "runs before its input half, which makes its gradients")));
+}
+
+TEST_F(VerifyHalves, V4AFreeBetweenTheHalves) {
+  move_before(0, "free 0 [0,1)", "0W0");
+  EXPECT_THAT(faults(),
+              testing::IsSupersetOf(
+                  {testing::Field(&Fault::message, "is freed before 0W0, which needs it"),
+                   testing::Field(&Fault::message,
+                                  "uses what its forward saved, which was freed before")}));
+}
+
+TEST_F(VerifyHalves, V7AHalfThatIsMissing) {
+  drop(0, "0W1");
+  EXPECT_THAT(faults(),
+              testing::Contains(Fault{"V7", "rank 0",
+                                      "stage 0 never runs micro-batch 1 backward, samples [1,2)"}));
+}
+
+TEST_F(VerifyHalves, V7AWholeBesideItsHalves) {
+  repeat(0, "0I0");
+  action(0, "0I0").kind = ActionKind::kBackward;
+  EXPECT_THAT(faults(),
+              testing::Contains(Fault{
+                  "V7", "rank 0", "stage 0 runs micro-batch 0 backward as a whole and in halves"}));
+}
+
+TEST_F(VerifyHalves, V8AStepBeforeTheLastWeightHalf) {
+  move_before(0, "step 0", "0W1");
+  EXPECT_THAT(faults(), testing::Contains(testing::Field(&Fault::rule, "V8")));
+}
+
 class VerifySharedParameter : public VerifyFaults {
  protected:
   void SetUp() override {

@@ -40,6 +40,62 @@ TEST(KnownAnswers, RecomputationAddsAForwardAMicroBatchAndNoneToTheDrain) {
   }
 }
 
+// F = I = W = 1. The first stage starts its last task, a weight half, when everything else is
+// done: 3 m tasks, and the gap before its first input half, which waits for p forwards down and
+// p - 1 input halves up, of which it fills p with forwards. So with p or more micro-batches, and
+// p in flight to the weight halves on every stage, 3 m + p - 1; 1F1B takes 3 (m + p - 1).
+TEST(KnownAnswers, HalvesTakeAThirdOfTheBubbleOf1F1B) {
+  const std::vector<std::string> chains = {"0>1", "0>1 1>2", kChainOf4};
+  for (std::int64_t p = 2; p <= 4; ++p) {
+    const std::string& edges = chains[static_cast<std::size_t>(p - 2)];
+    for (const std::int64_t m : {p, p + 1, 2 * p, 4 * p, std::int64_t{100}}) {
+      const std::string about = fmt::format("{} stages, {} micro-batches", p, m);
+      PipelineSpec spec;
+      spec.edges = edges;
+      spec.in_flight.assign(static_cast<std::size_t>(p), p);
+      spec.samples = m;
+      spec.kind = ScheduleKind::kZbH1;
+      EXPECT_DOUBLE_EQ(iteration_s(spec), static_cast<double>(3 * m + p - 1)) << about;
+      for (std::int64_t s = 0; s < p; ++s) spec.in_flight[static_cast<std::size_t>(s)] = p - s;
+      spec.kind = ScheduleKind::k1F1B;
+      EXPECT_DOUBLE_EQ(iteration_s(spec), static_cast<double>(3 * (m + p - 1))) << about;
+    }
+  }
+}
+
+// With fewer micro-batches than stages nothing hides the way there and back: p forwards, p
+// input halves, and on the first stage two tasks for each further micro-batch and a weight half.
+TEST(KnownAnswers, HalvesOfFewMicroBatches) {
+  for (const std::int64_t m : {1, 2, 3}) {
+    EXPECT_DOUBLE_EQ(iteration_s({.edges = kChainOf4,
+                                  .in_flight = {4, 4, 4, 4},
+                                  .samples = m,
+                                  .kind = ScheduleKind::kZbH1}),
+                     static_cast<double>(2 * 4 + 2 * m - 1))
+        << m << " micro-batches";
+  }
+}
+
+// With 1F1B's own counts no weight half is late, and only the drain is shorter.
+TEST(KnownAnswers, HalvesWithoutRoomToBeLate) {
+  EXPECT_DOUBLE_EQ(iteration_s({.edges = kChainOf4,
+                                .in_flight = {4, 3, 2, 1},
+                                .samples = 8,
+                                .kind = ScheduleKind::kZbH1}),
+                   30);
+}
+
+TEST(KnownAnswers, HalvesOnAGraph) {
+  for (const std::int64_t m : {2, 8, 16}) {
+    EXPECT_DOUBLE_EQ(iteration_s({.edges = kThreeJoin,
+                                  .in_flight = {2, 2, 2, 2},
+                                  .samples = m,
+                                  .kind = ScheduleKind::kZbH1}),
+                     static_cast<double>(3 * m + 1))
+        << m << " micro-batches";
+  }
+}
+
 // Two ranks with two stages each (1 and 3, 2 and 4 of a chain) fill in one task where two
 // stages of twice the length take two: 6 m + 3 instead of 6 m + 6.
 TEST(KnownAnswers, TwoStagesARankHalveTheBubble) {

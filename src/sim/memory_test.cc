@@ -84,6 +84,7 @@ TEST(Memory, PeaksAreTheVerifiersOnRandomPipelines) {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     Pipeline p = random_pipeline(seed, seed >= 100);
     if (seed % 2 == 0) p.plan.optimizer = OptimizerKind::kAdam;
+    if (seed % 3 == 0) p.plan.schedule = ScheduleKind::kZbH1;
     const CostsWithMemory costs(p.costs);
     const Schedule lowered =
         lower(build_schedule(p.plan, p.graph, p.plan.mini_batch), p.plan, p.graph);

@@ -29,6 +29,7 @@ struct PipelineSpec {
   bool chain_order = false;  // order edges between consecutive stages
   bool recompute = false;    // on every stage
   std::vector<int> on = {};  // [stage]: first device; none: each its own
+  ScheduleKind kind = ScheduleKind::k1F1B;
 };
 
 struct Pipeline {
@@ -118,6 +119,7 @@ inline Pipeline make_pipeline(const PipelineSpec& spec) {
   pipeline.plan.model = "test";
   pipeline.plan.graph_hash = graph_hash(pipeline.graph);
   pipeline.plan.mini_batch = spec.samples;
+  pipeline.plan.schedule = spec.kind;
   pipeline.plan.edges = data_edges(pipeline.graph, pipeline.plan.stages);
   if (spec.chain_order) add_chain_order(pipeline.plan);
   return pipeline;
