@@ -112,7 +112,8 @@ void RankExecutor::make_stage(StageId id) {
     made.trained.push_back(param);
     trained.push_back(params_[param.index()]);
   }
-  made.runner = std::make_unique<StageRunner>(graph_, plan_, made.id, params_);
+  made.runner = std::make_unique<StageRunner>(graph_, plan_, made.id, params_,
+                                              plan_.schedule == ScheduleKind::kZbH1);
   made.optimizer = std::make_unique<Optimizer>(std::move(trained), options_.train);
   values_.add(id, *made.runner);
   stages_.push_back(std::move(made));

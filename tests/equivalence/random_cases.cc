@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "base/counter_random.h"
@@ -122,7 +123,9 @@ RandomCase random_case(std::uint64_t seed) {
   }
   c.partition = random.bits(drawn++) >> 40;
   c.mini_batch = 1 + below(16);
-  c.schedule = below(4) == 0 ? ScheduleKind::kGpipe : ScheduleKind::k1F1B;
+  constexpr std::array kSchedules{ScheduleKind::k1F1B, ScheduleKind::k1F1B, ScheduleKind::kGpipe,
+                                  ScheduleKind::kZbH1};
+  c.schedule = kSchedules[static_cast<std::size_t>(below(kSchedules.size()))];
   c.chain = below(3) == 0;
   c.optimizer = below(2) == 0 ? OptimizerKind::kSgd : OptimizerKind::kSgdMomentum;
   c.clip = below(4) == 0;
