@@ -232,13 +232,12 @@ double moved_bytes(const Graph& graph, const Operator& op, std::int64_t samples)
                              outputs_bytes(graph, op, samples) + params);
 }
 
-// Numbers a step and unit of the state: what the library's cells keep, by measurement.
-constexpr std::int64_t kLstmKeeps = 6;
-constexpr std::int64_t kGruKeeps = 5;
+// Numbers a step and unit of the state that the library's cells keep, by measurement; they
+// also copy the input to have the steps first.
+constexpr std::int64_t kCellKeeps = 7;
 
 std::int64_t recurrent_saved_bytes(const Graph& graph, const Operator& op, std::int64_t samples) {
-  const std::int64_t keeps = op.kind == OpKind::kLstm ? kLstmKeeps : kGruKeeps;
-  return keeps * outputs_bytes(graph, op, samples);
+  return kCellKeeps * outputs_bytes(graph, op, samples) + inputs_bytes(graph, op, samples, true);
 }
 
 // What a forward keeps beyond inputs and outputs; see analytic.h.
@@ -313,6 +312,10 @@ std::int64_t inner_bytes(const Graph& graph, const Operator& op, std::int64_t sa
     return floating_bytes(graph, op) * n.B * n.S * (3 * n.C + n.h * n.S);
   }
   if (op.kind == OpKind::kEmbeddingBag) return looked_up_bytes(graph, op, samples);
+  if (op.kind == OpKind::kLstm || op.kind == OpKind::kGru) {  // the gates of all steps
+    const std::vector<std::int64_t>& w_hh = graph.param(op.params[1]).shape;
+    return w_hh[0] / w_hh[1] * outputs_bytes(graph, op, samples);
+  }
   return outputs_bytes(graph, op, samples);
 }
 
