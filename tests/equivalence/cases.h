@@ -26,7 +26,8 @@ struct EqualityCase {
   ScheduleKind schedule = ScheduleKind::k1F1B;
   bool chain = false;       // order edges
   bool short_last = false;  // the last micro-batch of a mini-batch is short
-  std::uint64_t seed = 1;   // of the partition, and of the optimiser's choice
+  std::uint64_t seed = 1;   // of the partition, the optimiser, and which stages recompute or
+                            // share ranks; a quarter of 1F1B is zb-h1
 };
 std::string to_text(const EqualityCase& c);
 
