@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <map>
 #include <memory>
 
@@ -55,9 +56,7 @@ std::string inputs_text(const Graph& graph) {
 
 // "640 FLOP", "24 kFLOP", "215,236 MFLOP".
 std::string flops_text(double flops) {
-  const auto in = [flops](double unit) {
-    return count_text(static_cast<std::int64_t>(flops / unit + 0.5));
-  };
+  const auto in = [flops](double unit) { return count_text(std::llround(flops / unit)); };
   if (flops < 1e4) return in(1) + " FLOP";
   return flops < 1e7 ? in(1e3) + " kFLOP" : in(1e6) + " MFLOP";
 }

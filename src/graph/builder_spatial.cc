@@ -61,7 +61,8 @@ TensorId GraphBuilder::convolution(const std::string& name, OpKind kind, TensorI
   std::vector<std::int64_t> weight = each(kernel);
   weight.insert(weight.begin(), {transposed ? in : out, (transposed ? out : in) / groups});
   const double window = std::pow(static_cast<double>(kernel), static_cast<double>(dimensions));
-  const double inputs = std::max(1.0, static_cast<double>(in / groups) * window);
+  const std::int64_t in_of_group = in / groups;
+  const double inputs = std::max(1.0, static_cast<double>(in_of_group) * window);
   std::vector<ParamId> params{
       param(name + ".weight", weight, {InitKind::kUniform, std::sqrt(6.0 / inputs)})};
   if (conv.bias) params.push_back(param(name + ".bias", {out}, {}));

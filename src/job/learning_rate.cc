@@ -79,8 +79,10 @@ double scheduled_rate(double rate, const RateSchedule& schedule, std::int64_t st
   switch (schedule.kind) {
     case RateKind::kConstant:
       return rate;
-    case RateKind::kStep:
-      return rate * std::pow(schedule.factor, static_cast<double>(step / schedule.every));
+    case RateKind::kStep: {
+      const std::int64_t times = step / schedule.every;
+      return rate * std::pow(schedule.factor, static_cast<double>(times));
+    }
     case RateKind::kCosine: {
       const auto at = static_cast<double>(step);
       const auto warmup = static_cast<double>(schedule.warmup);
