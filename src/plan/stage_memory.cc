@@ -224,8 +224,9 @@ std::int64_t made_for_neighbours(const Plan& plan, const Graph& graph, StageId i
   return bytes;
 }
 
-bool shares_params(const Plan& plan, const Graph& graph, StageId id) {
-  const std::vector<ParamId> own = stage_params(graph, plan.stage(id).ops);
+// Whether another stage holds one of the stage's parameters.
+bool shares_params(const Plan& plan, const Graph& graph, StageId id,
+                   const std::vector<ParamId>& own) {
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     if (StageId(s) == id) continue;
     for (const OpId op : plan.stages[s].ops) {
@@ -237,9 +238,9 @@ bool shares_params(const Plan& plan, const Graph& graph, StageId id) {
   return false;
 }
 
-std::int64_t largest_gradient_bytes(const Graph& graph, const Stage& stage) {
+std::int64_t largest_gradient_bytes(const Graph& graph, const std::vector<ParamId>& params) {
   std::int64_t largest = 0;
-  for (const ParamId param : stage_params(graph, stage.ops)) {
+  for (const ParamId param : params) {
     if (!graph.param(param).trainable) continue;
     largest = std::max(largest, param_bytes(graph.param(param)));
   }
@@ -292,7 +293,8 @@ StageMemory stage_static_memory(const Graph& graph, const std::vector<OpId>& ops
 }
 
 // Everybody's share of the own part comes in, and one's own shares of the others' parts go
-// out; when these are gone, the sum of the own part goes out, and the others' come in.
+// out; then the sum of the own part goes out, and the others' come in. From above: the first
+// two are gone by then.
 ReductionMemory reduction_memory(std::int64_t bucket_bytes, std::int64_t holders) {
   const std::int64_t part = divide_up(bucket_bytes, holders) + kLargestElementBytes;
   const std::int64_t one_way = (holders - 1) * (part + kMessageHeaderBytes);
@@ -354,9 +356,10 @@ StageMemory stage_memory(const Plan& plan, const Graph& graph, const CostModel& 
     const std::int64_t whole = plan.schedule == ScheduleKind::kZbH1 ? tasks : 1;
     memory.saved_bytes = tasks * kept + whole * (saved - inputs);
   }
+  const std::vector<ParamId> params = stage_params(graph, stage.ops);
   memory.reduction_bytes = reduction_bound_bytes(
-      memory.gradients_bytes, largest_gradient_bytes(graph, stage),
-      shares_params(plan, graph, id) ? devices_used(plan) : device_count(stage));
+      memory.gradients_bytes, largest_gradient_bytes(graph, params),
+      shares_params(plan, graph, id, params) ? devices_used(plan) : device_count(stage));
   memory.buffers_bytes = buffers_bytes(plan, graph, needs, id);
   memory.workspace_bytes = stage_cost(costs, graph, stage.ops, samples, device).workspace_bytes;
   return memory;

@@ -8,14 +8,10 @@
 #include <utility>
 
 namespace graphpipe {
-namespace {
 
-void add_to(at::Tensor& sum, const at::Tensor& part) {
-  if (!part.defined()) return;
-  sum = sum.defined() ? at::add(sum, part) : part;
+void OperatorTape::accumulate(at::Tensor& sum, const at::Tensor& gradient) {
+  sum = sum.defined() ? at::add(sum, gradient) : gradient;
 }
-
-}  // namespace
 
 std::vector<at::Tensor> OperatorTape::leaves(const std::vector<at::Tensor>& inputs) {
   std::vector<at::Tensor> result;
@@ -67,7 +63,7 @@ void OperatorTape::backward_inputs(Record& record, Gradients& table) const {
                                                  /*retain_graph=*/!record.params.empty(),
                                                  /*create_graph=*/false, /*allow_unused=*/true);
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      add_to(table[record.input_slots[i]], gradients[i]);
+      if (gradients[i].defined()) accumulate(table[record.input_slots[i]], gradients[i]);
     }
     record.leaves.clear();
   }

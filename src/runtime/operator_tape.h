@@ -17,6 +17,9 @@ class OperatorTape {
   // Gradients by slot of a forward's table; undefined: none.
   using Gradients = std::vector<at::Tensor>;
 
+  // A first gradient is taken as it is, another is added to it out of place.
+  static void accumulate(at::Tensor& sum, const at::Tensor& gradient);
+
   // What an operator is to read: leaves of a graph of its own, with a gradient where the
   // input has one.
   static std::vector<at::Tensor> leaves(const std::vector<at::Tensor>& inputs);

@@ -12,8 +12,10 @@
 #include "runtime/parameters.h"
 #include "schedule/buckets.h"
 #include "schedule/build.h"
+#include "schedule/drawing.h"
 #include "schedule/lower.h"
 #include "schedule/owner_map.h"
+#include "schedule/placement.h"
 #include "schedule/trained_params.h"
 #include "schedule/verify.h"
 
@@ -26,12 +28,6 @@ std::string cause_of(const std::exception& error) {
     return library->what_without_backtrace();
   }
   return error.what();
-}
-
-bool is_compute(ActionKind kind) {
-  return kind == ActionKind::kForward || kind == ActionKind::kBackward ||
-         kind == ActionKind::kBackwardInput || kind == ActionKind::kBackwardWeight ||
-         kind == ActionKind::kRecompute;
 }
 
 bool takes_part_in_message(ActionKind kind) {
@@ -87,16 +83,14 @@ RankExecutor::RankExecutor(const Plan& plan, const Graph& graph, const Cluster& 
 }
 
 void RankExecutor::make_stages() {
-  const Schedule first = build_forward_schedule(plan_, graph_, plan_.mini_batch);
-  if (static_cast<std::size_t>(ranks_) != first.ranks.size()) {
-    throw InputError("plan", fmt::format("uses {} devices, and {} ranks were started",
-                                         first.ranks.size(), ranks_));
+  const std::vector<DeviceId> devices = used_devices(plan_);
+  if (static_cast<std::size_t>(ranks_) != devices.size()) {
+    throw InputError(
+        "plan", fmt::format("uses {} devices, and {} ranks were started", devices.size(), ranks_));
   }
-  const DeviceId device = first.ranks[rank_.index()].device;
-  for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
-    const Stage& stage = plan_.stages[s];
-    if (std::ranges::find(stage.devices, device) != stage.devices.end()) make_stage(StageId(s));
-  }
+  const std::vector<std::vector<Placement>> placed = placements(plan_);
+  for (const Placement& own : placed[rank_.index()]) make_stage(own.stage);
+  const DeviceId device = devices[rank_.index()];
   for (const ParamHolders& held : trained_params(plan_, graph_)) {
     if (held.devices.front() == device) counted_.insert(held.param);
   }

@@ -14,8 +14,6 @@
 namespace graphpipe {
 namespace {
 
-std::int64_t elements_of(const at::Tensor& param) { return param.numel(); }
-
 std::uint64_t digest_of(const Bucket& bucket) {
   std::uint64_t digest = 0;
   for (const ParamId param : bucket.params) {
@@ -36,7 +34,9 @@ Reducer::Reducer(const Graph& graph, const std::vector<Bucket>& buckets, std::ui
       transport_(transport),
       tags_(tags),
       channel_(channel),
-      sums_(buckets.size()) {}
+      sums_(buckets.size()) {
+  for (const Bucket& bucket : buckets) digests_.push_back(digest_of(bucket));
+}
 
 std::size_t Reducer::own_place(const Bucket& bucket) const {
   const auto at = std::ranges::find(bucket.ranks, RankId(transport_.rank()));
@@ -57,7 +57,7 @@ at::Tensor Reducer::part(const at::Tensor& gradients, std::size_t holder,
 
 at::Tensor Reducer::gather_gradients(const Bucket& bucket) const {
   std::int64_t count = 0;
-  for (const ParamId param : bucket.params) count += elements_of(params_[param.index()]);
+  for (const ParamId param : bucket.params) count += params_[param.index()].numel();
   const DType dtype = graph_.param(bucket.params.front()).dtype;
   at::Tensor all = at::zeros({count}, scalar_type(dtype));
   std::int64_t next = 0;
@@ -81,13 +81,12 @@ void Reducer::hand_out(const Bucket& bucket, const at::Tensor& sums) const {
   }
 }
 
-MessageHeader Reducer::header(int index, Phase phase, std::int64_t bytes,
-                              std::int64_t iteration) const {
+MessageHeader Reducer::header(int index, Phase phase, std::int64_t bytes) const {
   MessageHeader header;
   header.magic = kMessageMagic;
   header.plan = plan_hash_;
-  header.tensors = digest_of(bucket(index));
-  header.iteration = iteration;
+  header.tensors = digests_[static_cast<std::size_t>(index)];
+  header.iteration = sum(index).iteration;
   header.bytes = bytes;
   header.edge = -1 - index;
   header.direction = static_cast<std::int32_t>(phase);
@@ -96,23 +95,23 @@ MessageHeader Reducer::header(int index, Phase phase, std::int64_t bytes,
   return header;
 }
 
-int Reducer::tag(int index, Phase phase, std::int64_t iteration) const {
-  return tags_.tag(channel_ + index, 2 * iteration + static_cast<std::int64_t>(phase));
+int Reducer::tag(int index, Phase phase) const {
+  return tags_.tag(channel_ + index, 2 * sum(index).iteration + static_cast<std::int64_t>(phase));
 }
 
 std::unique_ptr<PendingReceive> Reducer::post(int index, Phase phase, std::size_t from,
-                                              std::int64_t elements, std::int64_t iteration) {
+                                              std::int64_t elements) {
   const std::int64_t size = dtype_bytes(graph_.param(bucket(index).params.front()).dtype);
   return transport_.post_receive(kMessageHeaderBytes + elements * size,
-                                 bucket(index).ranks[from].value, tag(index, phase, iteration));
+                                 bucket(index).ranks[from].value, tag(index, phase));
 }
 
 std::unique_ptr<PendingSend> Reducer::send(int index, Phase phase, std::size_t to,
-                                           const at::Tensor& values, std::int64_t iteration) {
+                                           const at::Tensor& values) {
   const auto bytes = static_cast<std::int64_t>(values.nbytes());
   return transport_.start_send(kMessageHeaderBytes + bytes, bucket(index).ranks[to].value,
-                               tag(index, phase, iteration), [&](std::byte* message) {
-                                 const MessageHeader head = header(index, phase, bytes, iteration);
+                               tag(index, phase), [&](std::byte* message) {
+                                 const MessageHeader head = header(index, phase, bytes);
                                  std::memcpy(message, &head, sizeof head);
                                  std::memcpy(message + kMessageHeaderBytes, values.data_ptr(),
                                              values.nbytes());
@@ -120,14 +119,14 @@ std::unique_ptr<PendingSend> Reducer::send(int index, Phase phase, std::size_t t
 }
 
 at::Tensor Reducer::arrived(PendingReceive& receive, int index, Phase phase, std::size_t from,
-                            std::int64_t elements, std::int64_t iteration) const {
+                            std::int64_t elements) const {
   const at::Tensor message = receive.wait();
   auto* bytes = reinterpret_cast<std::byte*>(message.data_ptr<std::uint8_t>());
   MessageHeader got;
   std::memcpy(&got, bytes, sizeof got);
   const Bucket& reduced = bucket(index);
   const DType dtype = graph_.param(reduced.params.front()).dtype;
-  const MessageHeader expected = header(index, phase, elements * dtype_bytes(dtype), iteration);
+  const MessageHeader expected = header(index, phase, elements * dtype_bytes(dtype));
   if (const auto fault = header_fault(expected, got)) {
     throw RunError(
         fmt::format("reduction #{} from rank {}: {}", index, reduced.ranks[from].value, *fault));
@@ -149,8 +148,8 @@ void Reducer::start(int index, std::int64_t iteration) {
   const std::int64_t elements = part(sum.gradients, own, holders).numel();
   for (std::size_t i = 0; i < holders; ++i) {
     if (i == own) continue;
-    sum.shares[i] = post(index, Phase::kShares, i, elements, iteration);
-    sum.sends.push_back(send(index, Phase::kShares, i, part(sum.gradients, i, holders), iteration));
+    sum.shares[i] = post(index, Phase::kShares, i, elements);
+    sum.sends.push_back(send(index, Phase::kShares, i, part(sum.gradients, i, holders)));
   }
 }
 
@@ -164,9 +163,9 @@ void Reducer::wait(int index) {
 
   at::Tensor total;
   for (std::size_t i = 0; i < holders; ++i) {
-    const at::Tensor share =
-        i == own ? part(sum.gradients, own, holders).clone()
-                 : arrived(*sum.shares[i], index, Phase::kShares, i, elements(own), sum.iteration);
+    const at::Tensor share = i == own
+                                 ? part(sum.gradients, own, holders).clone()
+                                 : arrived(*sum.shares[i], index, Phase::kShares, i, elements(own));
     total = i == 0 ? share : total.add_(share);
     if (i != 0) sum.shares[i].reset();
   }
@@ -175,14 +174,14 @@ void Reducer::wait(int index) {
   sum.sends.clear();
   std::vector<std::unique_ptr<PendingReceive>> others(holders);
   for (std::size_t i = 0; i < holders; ++i) {
-    if (i != own) others[i] = post(index, Phase::kSums, i, elements(i), sum.iteration);
+    if (i != own) others[i] = post(index, Phase::kSums, i, elements(i));
   }
   for (std::size_t i = 0; i < holders; ++i) {
-    if (i != own) sum.sends.push_back(send(index, Phase::kSums, i, total, sum.iteration));
+    if (i != own) sum.sends.push_back(send(index, Phase::kSums, i, total));
   }
   for (std::size_t i = 0; i < holders; ++i) {
     const at::Tensor result =
-        i == own ? total : arrived(*others[i], index, Phase::kSums, i, elements(i), sum.iteration);
+        i == own ? total : arrived(*others[i], index, Phase::kSums, i, elements(i));
     part(sum.gradients, i, holders).copy_(result);
   }
   for (const auto& one : sum.sends) one->wait();

@@ -45,18 +45,20 @@ class Reducer {
   };
 
   const Bucket& bucket(int index) const { return buckets_[static_cast<std::size_t>(index)]; }
+  const Sum& sum(int index) const { return sums_[static_cast<std::size_t>(index)]; }
   std::size_t own_place(const Bucket& bucket) const;
   at::Tensor part(const at::Tensor& gradients, std::size_t holder, std::size_t holders) const;
   at::Tensor gather_gradients(const Bucket& bucket) const;
   void hand_out(const Bucket& bucket, const at::Tensor& sums) const;
+  // Of the sum that is under way.
   std::unique_ptr<PendingReceive> post(int index, Phase phase, std::size_t from,
-                                       std::int64_t elements, std::int64_t iteration);
+                                       std::int64_t elements);
   std::unique_ptr<PendingSend> send(int index, Phase phase, std::size_t to,
-                                    const at::Tensor& values, std::int64_t iteration);
+                                    const at::Tensor& values);
   at::Tensor arrived(PendingReceive& receive, int index, Phase phase, std::size_t from,
-                     std::int64_t elements, std::int64_t iteration) const;
-  MessageHeader header(int index, Phase phase, std::int64_t bytes, std::int64_t iteration) const;
-  int tag(int index, Phase phase, std::int64_t iteration) const;
+                     std::int64_t elements) const;
+  MessageHeader header(int index, Phase phase, std::int64_t bytes) const;
+  int tag(int index, Phase phase) const;
 
   const Graph& graph_;
   const std::vector<Bucket>& buckets_;
@@ -65,7 +67,8 @@ class Reducer {
   Transport& transport_;
   const TagSpace& tags_;
   std::int64_t channel_;
-  std::vector<Sum> sums_;  // [bucket]
+  std::vector<Sum> sums_;               // [bucket]
+  std::vector<std::uint64_t> digests_;  // [bucket]: of its parameters
 };
 
 }  // namespace graphpipe

@@ -1,7 +1,6 @@
 #include "runtime/stage_runner.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/add.h>
 #include <ATen/ops/full.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -33,8 +32,8 @@ auto& find_task(Tasks& tasks, SampleRange samples) {
 }
 
 at::Tensor sum_in_order(const std::vector<at::Tensor>& parts) {
-  at::Tensor sum = parts.front();
-  for (std::size_t i = 1; i < parts.size(); ++i) sum = at::add(sum, parts[i]);
+  at::Tensor sum;
+  for (const at::Tensor& part : parts) OperatorTape::accumulate(sum, part);
   return sum;
 }
 
@@ -220,9 +219,8 @@ void StageRunner::backward_input(SampleRange samples,
     if (!gradients[i].empty()) table[output_slots_[i]] = sum_in_order(gradients[i]);
   }
   for (const StageLoss& loss : losses_) {
-    const at::Tensor seed = loss_seed(loss, task.watched[loss.watched], mini_batch_samples);
-    at::Tensor& sum = table[watched_slots_[loss.watched]];
-    sum = sum.defined() ? at::add(sum, seed) : seed;
+    OperatorTape::accumulate(table[watched_slots_[loss.watched]],
+                             loss_seed(loss, task.watched[loss.watched], mini_batch_samples));
   }
   task.tape.backward_inputs(table);
   table.resize(inputs_.size());

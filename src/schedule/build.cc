@@ -187,12 +187,9 @@ Schedule build(const Plan& plan, const std::vector<bool>& backward, std::int64_t
                bool training) {
   GP_CHECK(samples >= 1, "a schedule over {} samples", samples);
   Schedule schedule{.ranks = empty_programs(plan), .samples = samples, .training = training};
-  const std::vector<std::vector<Placement>> placed = placements(plan);
-  if (std::ranges::any_of(placed, [](const auto& own) { return own.size() > 1; })) {
-    return build_shared(plan, backward, std::move(schedule));
-  }
+  if (shares_devices(plan)) return build_shared(plan, backward, std::move(schedule));
   std::vector<ReplicaWork> works;
-  for (const std::vector<Placement>& own : placed) {
+  for (const std::vector<Placement>& own : placements(plan)) {
     works.push_back(replica_work(plan, own[0], backward[own[0].stage.index()], samples));
   }
   const std::int64_t period = common_period(works, samples);

@@ -27,13 +27,8 @@ LocalValues::LocalValues(const Schedule& schedule, const Plan& plan, const Graph
       graph_(graph),
       device_(schedule.ranks[rank.index()].device),
       samples_(schedule.samples),
-      needs_(needs_gradient(graph)),
       in_(plan.stages.size()),
       out_(plan.stages.size()) {
-  const std::vector<bool> backward = schedule.training
-                                         ? stages_with_backward(plan, graph)
-                                         : std::vector<bool>(plan.stages.size(), false);
-  edge_backward_ = edges_with_backward(plan, backward);
   const auto runs_here = [&](StageId stage) {
     const std::vector<DeviceId>& devices = plan.stage(stage).devices;
     return std::ranges::find(devices, device_) != devices.end();
@@ -45,6 +40,12 @@ LocalValues::LocalValues(const Schedule& schedule, const Plan& plan, const Graph
     out_[edge.from.index()].emplace_back(e);
     any_ = true;
   }
+  if (!any_) return;
+  const std::vector<bool> backward = schedule.training
+                                         ? stages_with_backward(plan, graph)
+                                         : std::vector<bool>(plan.stages.size(), false);
+  edge_backward_ = edges_with_backward(plan, backward);
+  needs_ = needs_gradient(graph);
 }
 
 std::vector<OwnedPart> LocalValues::parts(EdgeId edge, StageId stage, SampleRange x) const {

@@ -40,9 +40,9 @@ class LocalValues {
   const Graph& graph_;
   DeviceId device_;
   std::int64_t samples_;
-  std::vector<bool> needs_;          // needs_gradient()
-  std::vector<bool> edge_backward_;  // in this schedule
   bool any_ = false;
+  std::vector<bool> needs_;              // needs_gradient(); empty where there are none
+  std::vector<bool> edge_backward_;      // in this schedule; likewise
   std::vector<std::vector<EdgeId>> in_;  // [stage]
   std::vector<std::vector<EdgeId>> out_;
 };

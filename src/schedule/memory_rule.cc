@@ -16,8 +16,10 @@ MemoryRule::MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& 
       buckets_(schedule.buckets),
       local_(schedule, plan, graph, rank),
       samples_(schedule.samples),
-      recompute_(stages_that_recompute(plan, stages_with_backward(plan, graph))) {
-  if (!schedule.training) recompute_.assign(plan.stages.size(), false);
+      recompute_(plan.stages.size(), false) {
+  if (schedule.training) {
+    recompute_ = stages_that_recompute(plan, stages_with_backward(plan, graph));
+  }
   const DeviceId device = schedule.ranks[rank.index()].device;
   std::vector<OpId> ops;  // of all the rank's stages: what they share is there once
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {

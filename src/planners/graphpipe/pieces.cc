@@ -158,7 +158,6 @@ class PieceBuilder {
   }
 
   void describe_positions() {
-    std::vector<int> holders(pieces_.params.size(), 0);
     for (std::size_t p = 0; p < pieces_.positions.size(); ++p) {
       PositionInfo& info = pieces_.positions[p];
       const Operator& op = graph_.op(info.op);
@@ -167,7 +166,6 @@ class PieceBuilder {
       std::ranges::sort(info.params);
       const auto repeats = std::ranges::unique(info.params);
       info.params.erase(repeats.begin(), repeats.end());
-      for (const int param : info.params) pieces_.tied |= ++holders[at(param)] > 1;
       for (const TensorId in : op.inputs) {
         const bool known = std::ranges::any_of(
             info.inputs, [&](const TensorUse& use) { return use.tensor == in.value; });

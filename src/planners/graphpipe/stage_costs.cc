@@ -69,7 +69,6 @@ const SampleColumn& ColumnStore::at(std::int64_t samples) {
 StageCosts::StageCosts(ColumnStore& store, std::int64_t micro_batch, const SearchRules& rules)
     : b_(micro_batch), rules_(rules) {
   const Problem& problem = store.table().problem();
-  tied_ = store.pieces().tied;
   m_ = divide_up(problem.mini_batch, b_);
   devices_ = rules.devices > 0 ? rules.devices : problem.cluster->device_count();
   memory_limit_bytes_ = store.table().device().memory_bytes;

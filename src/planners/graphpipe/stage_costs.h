@@ -44,7 +44,6 @@ class ColumnStore {
   ColumnStore(CostTable& table, const Pieces& pieces) : table_(table), pieces_(pieces) {}
   const SampleColumn& at(std::int64_t samples);
   CostTable& table() { return table_; }
-  const Pieces& pieces() const { return pieces_; }
 
  private:
   CostTable& table_;
@@ -106,7 +105,6 @@ class StageCosts {
   int devices_;
   std::int64_t memory_limit_bytes_;
   bool recompute_;
-  bool tied_;  // a parameter may be summed over stages
   Link link_;
   SearchRules rules_;
   std::vector<Width> widths_;
