@@ -190,6 +190,11 @@ double forward_work(const Graph& graph, OpId id, std::int64_t samples, int multi
   return 0;
 }
 
+bool is_loss(OpKind kind) {
+  return kind == OpKind::kMseLoss || kind == OpKind::kCrossEntropy ||
+         kind == OpKind::kBinaryCrossEntropy;
+}
+
 bool is_lookup(OpKind kind) { return kind == OpKind::kEmbedding || kind == OpKind::kEmbeddingBag; }
 
 std::int64_t inputs_bytes(const Graph& graph, const Operator& op, std::int64_t samples,
@@ -305,6 +310,9 @@ std::int64_t extra_saved_bytes(const Graph& graph, const Operator& op, std::int6
   return 0;
 }
 
+// Numbers that the library makes tensors of.
+constexpr std::int64_t kScalarsBytes = 64;
+
 // Tensors inside the operator that end with it.
 std::int64_t inner_bytes(const Graph& graph, const Operator& op, std::int64_t samples) {
   if (op.kind == OpKind::kAttention) {
@@ -312,9 +320,10 @@ std::int64_t inner_bytes(const Graph& graph, const Operator& op, std::int64_t sa
     return floating_bytes(graph, op) * n.B * n.S * (3 * n.C + n.h * n.S);
   }
   if (op.kind == OpKind::kEmbeddingBag) return looked_up_bytes(graph, op, samples);
-  if (op.kind == OpKind::kLstm || op.kind == OpKind::kGru) {  // the gates of all steps
+  if (is_loss(op.kind)) return tensor_bytes(graph.tensor(op.inputs.front()), samples);
+  if (op.kind == OpKind::kLstm || op.kind == OpKind::kGru) {  // gates and states of all steps
     const std::vector<std::int64_t>& w_hh = graph.param(op.params[1]).shape;
-    return w_hh[0] / w_hh[1] * outputs_bytes(graph, op, samples);
+    return (w_hh[0] / w_hh[1] + 1) * outputs_bytes(graph, op, samples);
   }
   return outputs_bytes(graph, op, samples);
 }
@@ -349,7 +358,7 @@ OpCost AnalyticCosts::op_cost(const Graph& graph, OpId id, std::int64_t samples,
   const double bytes_per_s = device.memory_efficiency * device.memory_bandwidth_bytes_per_s;
   const double launch_s = options_.launch_overhead_scale * device.launch_overhead_s;
   const double moved = moved_bytes(graph, op, samples);
-  const std::int64_t inner = inner_bytes(graph, op, samples);
+  const std::int64_t inner = inner_bytes(graph, op, samples) + kScalarsBytes;
   if (phase == Phase::kForward || phase == Phase::kRecompute) {
     return {.seconds = std::max(compute_s, moved / bytes_per_s) + launch_s,
             .workspace_bytes = inner,
@@ -362,8 +371,7 @@ OpCost AnalyticCosts::op_cost(const Graph& graph, OpId id, std::int64_t samples,
   const double gradient = is_lookup(op.kind) ? static_cast<double>(params) : 0;
   OpCost cost{
       .seconds = std::max(2 * compute_s, (2 * moved + gradient) / bytes_per_s) + 2 * launch_s,
-      .workspace_bytes = inner + outputs_bytes(graph, op, samples) +
-                         inputs_bytes(graph, op, samples, true) + params};
+      .workspace_bytes = inner + inputs_bytes(graph, op, samples, true) + params};
   if (phase != Phase::kBackward) cost.seconds *= half_share(graph, op, phase);
   return cost;
 }

@@ -28,12 +28,8 @@ StageCost stage_cost(const CostModel& costs, const Graph& graph, const std::vect
   if (samples <= 0) return stage;
   stage.forward_s = stage.backward_s = costs.task_overhead_s();
   for (const OpId op : ops) {
-    const OpCost forward = costs.op_cost(graph, op, samples, 1, device, Phase::kForward);
-    const OpCost backward = costs.op_cost(graph, op, samples, 1, device, Phase::kBackward);
-    stage.forward_s += forward.seconds;
-    stage.backward_s += backward.seconds;
-    stage.workspace_bytes =
-        std::max({stage.workspace_bytes, forward.workspace_bytes, backward.workspace_bytes});
+    stage.forward_s += costs.op_cost(graph, op, samples, 1, device, Phase::kForward).seconds;
+    stage.backward_s += costs.op_cost(graph, op, samples, 1, device, Phase::kBackward).seconds;
   }
   return stage;
 }

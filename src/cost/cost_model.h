@@ -23,7 +23,9 @@ enum class Phase {
 
 struct OpCost {
   double seconds = 0;
-  std::int64_t workspace_bytes = 0;  // only while it runs
+  // Only while it runs, beyond inputs, outputs and what is kept; of a backward, beyond what
+  // the forward kept and the gradients of its outputs.
+  std::int64_t workspace_bytes = 0;
   // Kept from the forward to the backward beyond the operator's inputs (attention's
   // probabilities, a dropout mask); asked for with kForward. Inputs are counted once
   // per stage: see stage_saved_bytes().
@@ -60,7 +62,6 @@ class CostModel {
 struct StageCost {
   double forward_s = 0;
   double backward_s = 0;
-  std::int64_t workspace_bytes = 0;  // the largest of its operators'
 };
 StageCost stage_cost(const CostModel& costs, const Graph& graph, const std::vector<OpId>& ops,
                      std::int64_t samples, const DeviceType& device);

@@ -29,16 +29,10 @@ std::vector<OpId> ops(std::initializer_list<int> numbers) {
   return ids;
 }
 
-// 5 s a task beside its operators; 7 bytes of workspace for each second of an operator.
+// 5 s a task beside its operators.
 class WithOverhead : public LinearCosts {
  public:
   using LinearCosts::LinearCosts;
-  OpCost op_cost(const Graph& graph, OpId op, std::int64_t samples, int tensor_degree,
-                 const DeviceType& device, Phase phase) const override {
-    OpCost cost = LinearCosts::op_cost(graph, op, samples, tensor_degree, device, phase);
-    cost.workspace_bytes = 7 * static_cast<std::int64_t>(cost.seconds);
-    return cost;
-  }
   double task_overhead_s() const override { return 5; }
 };
 
@@ -76,12 +70,11 @@ TEST(StageCost, SumsItsOperators) {
   EXPECT_DOUBLE_EQ(cost.backward_s, 2 * (10 + 20 + 30));
 }
 
-TEST(StageCost, AddsOneOverheadATaskAndTakesTheLargestWorkspace) {
+TEST(StageCost, AddsOneOverheadATask) {
   const WithOverhead costs("overhead", {{1, 10, 0}, {2, 20, 0}});
   const StageCost cost = stage_cost(costs, small_graph(), ops({0, 1}), 2, {});
   EXPECT_DOUBLE_EQ(cost.forward_s, 5 + 2 * 3);
   EXPECT_DOUBLE_EQ(cost.backward_s, 5 + 2 * 30);
-  EXPECT_EQ(cost.workspace_bytes, 7 * 40);
   EXPECT_EQ(stage_cost(costs, small_graph(), ops({0, 1}), 0, {}).forward_s, 0);
 }
 

@@ -108,6 +108,17 @@ std::vector<StageEdge> data_edges(const Graph& graph, const std::vector<Stage>& 
   return sorted;
 }
 
+std::vector<TensorId> leaving_tensors(const Plan& plan, StageId stage) {
+  std::vector<TensorId> leaving;
+  for (const StageEdge& edge : plan.edges) {
+    if (edge.from == stage) leaving.insert(leaving.end(), edge.tensors.begin(), edge.tensors.end());
+  }
+  std::ranges::sort(leaving);
+  const auto repeats = std::ranges::unique(leaving);
+  leaving.erase(repeats.begin(), repeats.end());
+  return leaving;
+}
+
 void add_chain_order(Plan& plan) {
   for (std::size_t s = 1; s < plan.stages.size(); ++s) {
     const StageId from(s - 1);

@@ -116,6 +116,9 @@ void validate(const Plan& plan, const Graph& graph, const Cluster& cluster,
 // operator that reads the tensor passes one on (a metric does not).
 std::vector<StageEdge> data_edges(const Graph& graph, const std::vector<Stage>& stages);
 
+// Tensors that other stages read of this one, ascending.
+std::vector<TensorId> leaving_tensors(const Plan& plan, StageId stage);
+
 // Adds order edges between consecutive stages (by position) where no data joins them:
 // the chain that sequential planners assume.
 void add_chain_order(Plan& plan);

@@ -4,9 +4,11 @@
 #include "plan/stage_memory.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "base/error.h"
+#include "cost/task_memory.h"
 
 namespace graphpipe {
 namespace {
@@ -14,6 +16,7 @@ namespace {
 constexpr std::int64_t kTensorPaddingBytes = 64;
 constexpr std::int64_t kSampleIdBytes = 8;
 constexpr std::int64_t kLargestElementBytes = 8;
+constexpr std::int64_t kStepNumbersBytes = 64;  // that the library makes tensors of
 
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
@@ -89,6 +92,15 @@ class EdgeBuffers {
         mini_batch_(plan.mini_batch),
         window_(channel_window_samples(plan, edge)) {}
 
+  // Whether a task's samples here go to several tasks there, in several messages.
+  bool is_cut() const {
+    const bool one_there = device_count(other_) == 1 && other_.micro_batch % own_.micro_batch == 0;
+    const bool alike = own_.micro_batch == other_.micro_batch &&
+                       own_.devices.size() == other_.devices.size() && !takes_turns(own_) &&
+                       !takes_turns(other_);
+    return !one_there && !alike;
+  }
+
   // Messages of one task of this end.
   std::int64_t task_bytes(bool backward) const { return tasks_bytes(1, 0, backward); }
 
@@ -106,15 +118,6 @@ class EdgeBuffers {
   }
 
  private:
-  // Whether a task's samples here go to several tasks there, in several messages.
-  bool is_cut() const {
-    const bool one_there = device_count(other_) == 1 && other_.micro_batch % own_.micro_batch == 0;
-    const bool alike = own_.micro_batch == other_.micro_batch &&
-                       own_.devices.size() == other_.devices.size() && !takes_turns(own_) &&
-                       !takes_turns(other_);
-    return !one_there && !alike;
-  }
-
   std::int64_t messages_per_task() const {
     if (!is_cut()) return 1;
     const std::int64_t samples = samples_per_task(own_);
@@ -213,6 +216,36 @@ std::int64_t tasks_held(const Plan& plan, const Graph& graph, const std::vector<
                    samples_at_once(stage));
 }
 
+// Gradients that come in parts are put together, and those of several readers are added up.
+std::int64_t gathered_bytes(const Plan& plan, const Graph& graph, const std::vector<bool>& needs,
+                            StageId id, std::int64_t samples) {
+  std::int64_t bytes = 0;
+  std::map<TensorId, int> readers;
+  for (const StageEdge& edge : plan.edges) {
+    if (edge.from != id || !edge.gradient) continue;
+    const bool in_parts =
+        EdgeBuffers(plan, graph, needs, edge, plan.stage(id), plan.stage(edge.to)).is_cut();
+    for (const TensorId tensor : edge.tensors) {
+      if (!needs[tensor.index()]) continue;
+      const std::int64_t whole = tensor_bytes(graph.tensor(tensor), samples);
+      if (in_parts) bytes += whole;
+      if (++readers[tensor] == 2) bytes += whole;
+    }
+  }
+  return bytes;
+}
+
+// What messages that are kept as a task's inputs take beside their tensors.
+std::int64_t kept_messages_bytes(const Plan& plan, StageId id, std::int64_t samples) {
+  std::int64_t bytes = 0;
+  for (const StageEdge& edge : plan.edges) {
+    if (edge.to != id || edge.kind != EdgeKind::kData) continue;
+    bytes += kMessageHeaderBytes + kSampleIdBytes * samples +
+             kTensorPaddingBytes * static_cast<std::int64_t>(edge.tensors.size());
+  }
+  return bytes;
+}
+
 // Tensors that stages on the same devices read.
 std::int64_t made_for_neighbours(const Plan& plan, const Graph& graph, StageId id,
                                  std::int64_t samples) {
@@ -273,7 +306,7 @@ ParamMemory param_memory(const Parameter& param, OptimizerKind optimizer) {
       break;
     case OptimizerKind::kAdam:
       memory.optimizer_bytes = 2 * memory.weight_bytes;
-      memory.step_bytes = 2 * memory.weight_bytes;
+      memory.step_bytes = 2 * memory.weight_bytes + kStepNumbersBytes;
       break;
   }
   return memory;
@@ -292,14 +325,13 @@ StageMemory stage_static_memory(const Graph& graph, const std::vector<OpId>& ops
   return memory;
 }
 
-// Everybody's share of the own part comes in, and one's own shares of the others' parts go
-// out; then the sum of the own part goes out, and the others' come in. From above: the first
-// two are gone by then.
+// The bucket's gradients are put together. Everybody's share of the own part comes in, and
+// one's own shares of the others' parts go out. When these are gone, the sum of the own part goes
+// out and the others' come in, as many bytes; the sum itself is there all the while.
 ReductionMemory reduction_memory(std::int64_t bucket_bytes, std::int64_t holders) {
   const std::int64_t part = divide_up(bucket_bytes, holders) + kLargestElementBytes;
   const std::int64_t one_way = (holders - 1) * (part + kMessageHeaderBytes);
-  return {
-      .started_bytes = 2 * one_way, .start_bytes = bucket_bytes, .wait_bytes = 2 * one_way + part};
+  return {.started_bytes = bucket_bytes + 2 * one_way, .wait_bytes = part};
 }
 
 std::int64_t reduction_bound_bytes(std::int64_t gradient_bytes, std::int64_t largest_bytes,
@@ -308,7 +340,7 @@ std::int64_t reduction_bound_bytes(std::int64_t gradient_bytes, std::int64_t lar
   const std::int64_t bucket = std::min(gradient_bytes, std::max(kBucketBytes, largest_bytes));
   const ReductionMemory one = reduction_memory(bucket, holders);
   const std::int64_t under_way = gradient_bytes > bucket ? 2 : 1;
-  return under_way * one.started_bytes + std::max(one.start_bytes, one.wait_bytes);
+  return under_way * one.started_bytes + one.wait_bytes;
 }
 
 std::int64_t message_bytes(const Graph& graph, const std::vector<bool>& needs,
@@ -348,20 +380,35 @@ StageMemory stage_memory(const Plan& plan, const Graph& graph, const CostModel& 
   const std::int64_t tasks = tasks_held(plan, graph, needs, id);
   StageMemory memory = stage_static_memory(graph, stage.ops, plan.optimizer);
   const std::int64_t saved = stage_saved_bytes(costs, graph, stage.ops, samples, device);
-  memory.saved_bytes = tasks * saved;
+  const std::int64_t beside = kept_messages_bytes(plan, id, samples);
+  memory.saved_bytes = tasks * (saved + beside);
   if (stage.recompute && backward) {
     const std::int64_t inputs = stage_input_bytes(graph, stage.ops, samples);
     const std::int64_t kept = inputs + made_for_neighbours(plan, graph, id, samples);
     // Where backwards are in halves, the whole stays to the weight half.
     const std::int64_t whole = plan.schedule == ScheduleKind::kZbH1 ? tasks : 1;
-    memory.saved_bytes = tasks * kept + whole * (saved - inputs);
+    memory.saved_bytes = tasks * (kept + beside) + whole * (saved - inputs);
   }
   const std::vector<ParamId> params = stage_params(graph, stage.ops);
   memory.reduction_bytes = reduction_bound_bytes(
       memory.gradients_bytes, largest_gradient_bytes(graph, params),
       shares_params(plan, graph, id, params) ? devices_used(plan) : device_count(stage));
   memory.buffers_bytes = buffers_bytes(plan, graph, needs, id);
-  memory.workspace_bytes = stage_cost(costs, graph, stage.ops, samples, device).workspace_bytes;
+  const TaskMemory task =
+      task_memory(costs, graph, needs, stage.ops, leaving_tensors(plan, id), samples, device);
+  memory.workspace_bytes = task.forward_bytes;
+  if (backward) {
+    const bool halves = plan.schedule == ScheduleKind::kZbH1;
+    memory.workspace_bytes =
+        std::max(memory.workspace_bytes, (halves ? task.input_half_bytes : task.backward_bytes) +
+                                             gathered_bytes(plan, graph, needs, id, samples));
+    // Of tasks whose backward has run, until they end: those of a rank's other stages, and
+    // those that wait for their weight half.
+    if (halves || shares_devices(plan)) {
+      memory.saved_bytes += tasks * (task.input_gradient_bytes + (halves ? task.seed_bytes : 0));
+    }
+    if (halves) memory.workspace_bytes = std::max(memory.workspace_bytes, task.weight_half_bytes);
+  }
   return memory;
 }
 

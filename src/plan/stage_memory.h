@@ -21,7 +21,7 @@ struct StageMemory {
                                      // the rest of one (of all where backwards are in
                                      // halves)
   std::int64_t buffers_bytes = 0;    // messages on the way in or out, beyond what is saved
-  std::int64_t workspace_bytes = 0;  // of the largest operator, while a task runs
+  std::int64_t workspace_bytes = 0;  // beside them while a task runs, at its worst operator
   std::int64_t step_bytes = 0;       // temporaries of the optimiser's step, when nothing is saved
   std::int64_t reduction_bytes = 0;  // of gradients over replicas, likewise
   std::int64_t static_bytes() const { return weights_bytes + gradients_bytes + optimizer_bytes; }
@@ -54,9 +54,8 @@ inline constexpr std::int64_t kBucketBytes = std::int64_t{25} << 20;
 
 // What the sum of a bucket over `holders` ranks takes on each of them, beside the gradients.
 struct ReductionMemory {
-  std::int64_t started_bytes = 0;  // messages, from the start to the wait's end
-  std::int64_t start_bytes = 0;    // beside them, while it is started
-  std::int64_t wait_bytes = 0;     // likewise, while it is waited for
+  std::int64_t started_bytes = 0;  // a copy and messages, from the start to the wait's end
+  std::int64_t wait_bytes = 0;     // beside them, while it is waited for
 };
 ReductionMemory reduction_memory(std::int64_t bucket_bytes, std::int64_t holders);
 // At most that, for gradients of so many bytes in all, of which the largest parameter's are

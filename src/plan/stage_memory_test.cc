@@ -4,6 +4,7 @@
 
 #include "cluster/presets.h"
 #include "cost/analytic.h"
+#include "cost/task_memory.h"
 #include "plan/test_plans.h"
 
 namespace graphpipe {
@@ -64,7 +65,7 @@ TEST(StageStaticMemory, CountsBytesAParameterByOptimizer) {
 TEST(StageStaticMemory, AdamsStepNeedsTheLargestParameterTwice) {
   const std::vector<OpId> ops = ops_named(graph(), {"a"});
   EXPECT_EQ(stage_static_memory(graph(), ops, OptimizerKind::kSgdMomentum).step_bytes, 0);
-  EXPECT_EQ(stage_static_memory(graph(), ops, OptimizerKind::kAdam).step_bytes, 2 * 4 * 6 * 4);
+  EXPECT_EQ(stage_static_memory(graph(), ops, OptimizerKind::kAdam).step_bytes, 2 * 4 * 6 * 4 + 64);
 }
 
 TEST(StageMemory, TheStepNeedsItsTemporariesWhenNothingIsSaved) {
@@ -162,12 +163,15 @@ TEST(StageMemory, AddsUpThePartsOfAMiddleStage) {
   const AnalyticCosts costs;
   const StageMemory memory = stage_memory(plan, graph(), costs, v100(), StageId(1));
   EXPECT_EQ(memory.weights_bytes + memory.gradients_bytes + memory.optimizer_bytes, 0);
-  // Two tasks of 2 samples, each with a, b, c and join of 16 bytes a sample.
-  EXPECT_EQ(memory.saved_bytes, 2 * 2 * 4 * 16);
+  // Two tasks of 2 samples, each with a, b, c and join of 16 bytes a sample; a came in a
+  // message, with ids.
+  EXPECT_EQ(memory.saved_bytes, 2 * 2 * 4 * 16 + 2 * (128 + 2 * 8 + 64));
   // Each way and on each side 2 messages of 2 samples; one more before a task.
   EXPECT_EQ(memory.buffers_bytes, (4 * 2 + 1) * (128 + 2 * 8 + 64));
-  EXPECT_EQ(memory.workspace_bytes,
-            stage_cost(costs, graph(), plan.stages[1].ops, 2, v100()).workspace_bytes);
+  const TaskMemory task = task_memory(costs, graph(), needs_gradient(graph()), plan.stages[1].ops,
+                                      leaving_tensors(plan, StageId(1)), 2, v100());
+  EXPECT_GT(task.backward_bytes, task.forward_bytes);
+  EXPECT_EQ(memory.workspace_bytes, task.backward_bytes);
   EXPECT_EQ(memory.total(), memory.saved_bytes + memory.buffers_bytes + memory.workspace_bytes);
 }
 
@@ -204,18 +208,22 @@ TEST(StageMemory, AStageThatRecomputesKeepsItsInputsAndOnceTheRest) {
     return stage_memory(plan, graph(), costs, v100(), StageId(stage)).saved_bytes;
   };
   const std::int64_t without_backward = saved(3);
-  // Four tasks of 2 samples; a, b, c and join have 16 bytes a sample each.
-  EXPECT_EQ(saved(1), 4 * 2 * 4 * 16);
+  // Four tasks of 2 samples; a, b, c and join have 16 bytes a sample each, and a came in a
+  // message.
+  const std::int64_t message = 128 + 2 * 8 + 64;
+  EXPECT_EQ(saved(1), 4 * 2 * 4 * 16 + 4 * message);
   for (Stage& stage : plan.stages) stage.recompute = true;
-  EXPECT_EQ(saved(1), 4 * 2 * 16 + 2 * 3 * 16);
+  EXPECT_EQ(saved(1), 4 * 2 * 16 + 4 * message + 2 * 3 * 16);
   EXPECT_EQ(saved(3), without_backward);
 }
 
 TEST(StageMemory, AStageWithoutABackwardKeepsNothing) {
   const Plan plan = chain_plan(graph(), {{"a", "b", "c", "join", "head", "loss"}, {"score"}});
   const AnalyticCosts costs;
-  // One task: logits of 3 float32, a label of 8 bytes and the score of 4, 2 samples.
-  EXPECT_EQ(stage_memory(plan, graph(), costs, v100(), StageId(1)).saved_bytes, 2 * (12 + 8 + 4));
+  // One task: logits of 3 float32 out of a message, a label of 8 bytes and the score of 4, 2
+  // samples.
+  EXPECT_EQ(stage_memory(plan, graph(), costs, v100(), StageId(1)).saved_bytes,
+            2 * (12 + 8 + 4) + (128 + 2 * 8 + 64));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "cost/task_memory.h"
 #include "planners/planner.h"
 
 namespace graphpipe {
@@ -27,11 +28,14 @@ class CostTable {
     std::vector<double> backward_s;
     std::vector<double> recompute_s;  // where the problem's options allow it; else empty
     std::vector<std::int64_t> saved_bytes;
-    std::vector<std::int64_t> workspace_bytes;  // the larger of forward and backward
+    std::vector<OpTaskMemory> task;
   };
 
   explicit CostTable(const Problem& problem)
-      : problem_(&problem), device_(planning_device(*problem.cluster)) {}
+      : problem_(&problem),
+        device_(planning_device(*problem.cluster)),
+        needs_(needs_gradient(*problem.graph)),
+        tied_(tied_params(*problem.graph)) {}
 
   // Over `samples` samples on one rank.
   const Column& at(std::int64_t samples);
@@ -41,6 +45,8 @@ class CostTable {
  private:
   const Problem* problem_;
   DeviceType device_;
+  std::vector<bool> needs_;
+  std::vector<bool> tied_;
   std::map<std::int64_t, Column> columns_;
 };
 

@@ -136,9 +136,14 @@ at::Tensor sum(const std::vector<at::Tensor>& xs) {
   return y;
 }
 
+// As mean() does it, which would keep all of `values` for its backward.
+at::Tensor mean_over(const at::Tensor& values, std::int64_t axis) {
+  return values.sum(axis).div(static_cast<double>(values.size(axis)));
+}
+
 // (B, ...) -> (B)
 at::Tensor mean_per_sample(const at::Tensor& values) {
-  return values.reshape({values.size(0), -1}).mean(1);
+  return mean_over(values.reshape({values.size(0), -1}), 1);
 }
 
 at::Tensor mse_loss(const at::Tensor& prediction, const at::Tensor& target) {
@@ -212,9 +217,9 @@ std::vector<at::Tensor> forward_op(const Graph& graph, const Operator& op,
       return {x.view(batched(x.size(0), graph.tensor(op.outputs[0]).shape))};
     case OpKind::kTranspose:
       return {transpose(contiguous_gradient(x), op.list("permutation"))};
-    case OpKind::kSlice:
+    case OpKind::kSlice:  // never a view, which would keep all of x
       return {x.narrow(batch_axis(op.integer("axis")), op.integer("start"), op.integer("length"))
-                  .contiguous()};
+                  .clone(at::MemoryFormat::Contiguous)};
     case OpKind::kSplit:
       return split(x, batch_axis(op.integer("axis")), op.list("sizes"));
     case OpKind::kPad:
@@ -236,7 +241,7 @@ std::vector<at::Tensor> forward_op(const Graph& graph, const Operator& op,
     case OpKind::kGru:
       return {recurrent(x, params, op.kind)};
     case OpKind::kMean:
-      return {contiguous_gradient(x).mean(batch_axis(op.integer("axis")))};
+      return {mean_over(contiguous_gradient(x), batch_axis(op.integer("axis")))};
     case OpKind::kMseLoss:
       return {mse_loss(x, inputs[1])};
     case OpKind::kCrossEntropy:

@@ -203,8 +203,10 @@ void RankExecutor::rethrow(const std::exception& error, const Action& action) co
 
 // What a forward that is run again made is gone once it has been sent.
 void RankExecutor::drop_what_was_sent(const Action& next) {
-  const bool sends = next.kind == ActionKind::kStartSend || next.kind == ActionKind::kWaitSend;
-  if (!to_drop_ || sends) return;
+  const bool is_around_send = next.kind == ActionKind::kStartSend ||
+                              next.kind == ActionKind::kWaitSend ||
+                              (next.kind == ActionKind::kFree && next.edge.valid());
+  if (!to_drop_ || is_around_send) return;
   stage(to_drop_->first).runner->drop_results(to_drop_->second);
   to_drop_.reset();
 }

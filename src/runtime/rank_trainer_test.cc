@@ -256,7 +256,7 @@ TEST(RankTrainerRefuses, ProgramsThatWaitForEachOther) {
             "InputError: plan: a mini-batch of 8 samples: rank 0, action 4: recv 0>1 B [0,2): V3: "
             "ranks 0, 1 wait for each other\n"
             "  rank 0, action 4: recv 0>1 B [0,2) (until rank 1 sends it)\n"
-            "  rank 1, action 5: recv 0>1 F [2,4) (until rank 0 sends it)");
+            "  rank 1, action 6: recv 0>1 F [2,4) (until rank 0 sends it)");
 }
 
 TEST(RankTrainerRefuses, AnotherNumberOfRanks) {

@@ -1,6 +1,7 @@
 #include "runtime/stage_runner.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/full.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -32,8 +33,9 @@ auto& find_task(Tasks& tasks, SampleRange samples) {
 }
 
 at::Tensor sum_in_order(const std::vector<at::Tensor>& parts) {
-  at::Tensor sum;
-  for (const at::Tensor& part : parts) OperatorTape::accumulate(sum, part);
+  if (parts.size() == 1) return parts.front();
+  at::Tensor sum = at::add(parts[0], parts[1]);
+  for (std::size_t i = 2; i < parts.size(); ++i) sum.add_(parts[i]);
   return sum;
 }
 
@@ -225,6 +227,7 @@ void StageRunner::backward_input(SampleRange samples,
   task.tape.backward_inputs(table);
   table.resize(inputs_.size());
   task.input_gradients = std::move(table);
+  task.inputs.clear();
   drop_results(samples);
 }
 
@@ -251,6 +254,10 @@ void StageRunner::backward(SampleRange samples,
   }
   if (!roots.empty()) torch::autograd::backward(roots, seeds);
   // What was recorded has been used; only the gradients of the inputs are asked for now.
+  for (const at::Tensor& input : task.inputs) {
+    task.input_gradients.push_back(input.defined() ? input.grad() : at::Tensor());
+  }
+  task.inputs.clear();
   drop_results(samples);
 }
 
@@ -272,7 +279,7 @@ at::Tensor StageRunner::input_gradient(SampleRange samples, TensorId tensor) con
   const Task& task = find_task(tasks_, samples);
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     if (inputs_[i].tensor != tensor) continue;
-    return in_halves_ ? task.input_gradients[i] : task.inputs[i].grad();
+    return task.input_gradients[i];
   }
   GP_CHECK(false, "tensor {} does not enter the stage", tensor.value);
 }

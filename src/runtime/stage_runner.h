@@ -83,11 +83,12 @@ class StageRunner {
  private:
   // What is kept of a forward, beside what autograd keeps.
   struct Task {
-    std::vector<at::Tensor> inputs;   // as inputs_; undefined where nothing asks for them again
+    std::vector<at::Tensor> inputs;   // as inputs_, to the backward; undefined where nothing
+                                      // asks for them again
     std::vector<at::Tensor> outputs;  // as outputs_
     std::vector<at::Tensor> watched;  // as watched_
     OperatorTape tape;                // where the backward comes in halves
-    std::vector<at::Tensor> input_gradients;  // likewise, as inputs_
+    std::vector<at::Tensor> input_gradients;  // from the backward on, as inputs_
   };
   // An operator with its tensors as slots of a forward's table.
   struct Step {

@@ -69,14 +69,13 @@ TEST(Lower, ChainOfTwo) {
                                                  "sent 0>1 F [1,2)", "sent 0>1 F [2,3)", "step 0"));
   EXPECT_THAT(texts(t, schedule, 1), ElementsAre("post 0>1 F [0,1)", "post 0>1 F [1,2)",         //
                                                  "recv 0>1 F [0,1)", "post 0>1 F [2,3)", "1F0",  //
-                                                 "1B0", "send 0>1 B [0,1)",                      //
-                                                 "free 1 [0,1)", "free 0>1 F [0,1)",             //
-                                                 "recv 0>1 F [1,2)", "1F1",                      //
-                                                 "1B1", "send 0>1 B [1,2)",                      //
-                                                 "free 1 [1,2)", "free 0>1 F [1,2)",             //
-                                                 "recv 0>1 F [2,3)", "1F2",                      //
+                                                 "free 0>1 F [0,1)",                             //
+                                                 "1B0", "send 0>1 B [0,1)", "free 1 [0,1)",      //
+                                                 "recv 0>1 F [1,2)", "1F1", "free 0>1 F [1,2)",  //
+                                                 "1B1", "send 0>1 B [1,2)", "free 1 [1,2)",      //
+                                                 "recv 0>1 F [2,3)", "1F2", "free 0>1 F [2,3)",  //
                                                  "1B2", "sent 0>1 B [0,1)", "send 0>1 B [2,3)",  //
-                                                 "free 1 [2,3)", "free 0>1 F [2,3)",             //
+                                                 "free 1 [2,3)",                                 //
                                                  "sent 0>1 B [1,2)", "sent 0>1 B [2,3)", "step 1"));
 }
 
@@ -87,9 +86,9 @@ TEST(Lower, ARecomputeStandsBeforeTheWaitForItsBackwardsMessages) {
   EXPECT_THAT(texts(t, schedule, 0),
               ElementsAre("post 0>1 B [0,1)", "0F0", "send 0>1 F [0,1)", "0R0", "recv 0>1 B [0,1)",
                           "0B0", "free 0 [0,1)", "free 0>1 B [0,1)", "sent 0>1 F [0,1)", "step 0"));
-  EXPECT_THAT(texts(t, schedule, 1), ElementsAre("post 0>1 F [0,1)", "recv 0>1 F [0,1)", "1F0",
-                                                 "1R0", "1B0", "send 0>1 B [0,1)", "free 1 [0,1)",
-                                                 "free 0>1 F [0,1)", "sent 0>1 B [0,1)", "step 1"));
+  EXPECT_THAT(texts(t, schedule, 1),
+              ElementsAre("post 0>1 F [0,1)", "recv 0>1 F [0,1)", "1F0", "free 0>1 F [0,1)", "1R0",
+                          "1B0", "send 0>1 B [0,1)", "free 1 [0,1)", "sent 0>1 B [0,1)", "step 1"));
 }
 
 TEST(Lower, StagesOnARankHandValuesOverWithoutAMessage) {
@@ -121,8 +120,8 @@ TEST(Lower, OfABackwardInHalvesTheFirstSendsAndTheSecondFrees) {
               ElementsAre("post 0>1 B [0,1)", "0F0", "send 0>1 F [0,1)", "recv 0>1 B [0,1)", "0I0",
                           "0W0", "free 0 [0,1)", "free 0>1 B [0,1)", "sent 0>1 F [0,1)", "step 0"));
   EXPECT_THAT(texts(t, schedule, 1),
-              ElementsAre("post 0>1 F [0,1)", "recv 0>1 F [0,1)", "1F0", "1I0", "send 0>1 B [0,1)",
-                          "1W0", "free 1 [0,1)", "free 0>1 F [0,1)", "sent 0>1 B [0,1)", "step 1"));
+              ElementsAre("post 0>1 F [0,1)", "recv 0>1 F [0,1)", "1F0", "free 0>1 F [0,1)", "1I0",
+                          "send 0>1 B [0,1)", "1W0", "free 1 [0,1)", "sent 0>1 B [0,1)", "step 1"));
 }
 
 TEST(Lower, MessagesKnowTheirEnds) {
@@ -161,8 +160,8 @@ TEST(Lower, ForwardOnlyProgramsFreeAtOnce) {
                                                  "sent 0>1 F [0,1)", "sent 0>1 F [1,2)"));
   EXPECT_THAT(texts(t, schedule, 1),
               ElementsAre("post 0>1 F [0,1)", "post 0>1 F [1,2)",                         //
-                          "recv 0>1 F [0,1)", "1F0", "free 1 [0,1)", "free 0>1 F [0,1)",  //
-                          "recv 0>1 F [1,2)", "1F1", "free 1 [1,2)", "free 0>1 F [1,2)"));
+                          "recv 0>1 F [0,1)", "1F0", "free 0>1 F [0,1)", "free 1 [0,1)",  //
+                          "recv 0>1 F [1,2)", "1F1", "free 0>1 F [1,2)", "free 1 [1,2)"));
 }
 
 TEST(Lower, NothingGoesBackToAStageWithNothingToTrain) {
@@ -172,8 +171,8 @@ TEST(Lower, NothingGoesBackToAStageWithNothingToTrain) {
   EXPECT_THAT(texts(t, schedule, 0),
               ElementsAre("0F0", "send 0>1 F [0,1)", "free 0 [0,1)", "sent 0>1 F [0,1)"));
   EXPECT_THAT(texts(t, schedule, 1),
-              ElementsAre("post 0>1 F [0,1)", "recv 0>1 F [0,1)", "1F0", "1B0", "free 1 [0,1)",
-                          "free 0>1 F [0,1)", "step 1"));
+              ElementsAre("post 0>1 F [0,1)", "recv 0>1 F [0,1)", "1F0", "free 0>1 F [0,1)", "1B0",
+                          "free 1 [0,1)", "step 1"));
 }
 
 TEST(Lower, OrderEdgesCarryEmptyMessagesBothWays) {

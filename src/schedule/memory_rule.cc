@@ -1,7 +1,7 @@
 #include "schedule/memory_rule.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "schedule/owner_map.h"
 
@@ -16,15 +16,19 @@ MemoryRule::MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& 
       buckets_(schedule.buckets),
       local_(schedule, plan, graph, rank),
       samples_(schedule.samples),
+      rank_device_(schedule.ranks[rank.index()].device),
+      needs_(needs_gradient(graph)),
+      backward_(plan.stages.size(), false),
       recompute_(plan.stages.size(), false) {
   if (schedule.training) {
-    recompute_ = stages_that_recompute(plan, stages_with_backward(plan, graph));
+    backward_ = stages_with_backward(plan, graph);
+    recompute_ = stages_that_recompute(plan, backward_);
   }
-  const DeviceId device = schedule.ranks[rank.index()].device;
+  edge_backward_ = edges_with_backward(plan, backward_);
   std::vector<OpId> ops;  // of all the rank's stages: what they share is there once
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const Stage& stage = plan.stages[s];
-    if (std::ranges::find(stage.devices, device) == stage.devices.end()) continue;
+    if (std::ranges::find(stage.devices, rank_device_) == stage.devices.end()) continue;
     ops.insert(ops.end(), stage.ops.begin(), stage.ops.end());
     step_bytes_[StageId(s)] = stage_static_memory(graph, stage.ops, plan.optimizer).step_bytes;
   }
@@ -35,26 +39,23 @@ MemoryRule::MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& 
 MemoryEffect MemoryRule::of(const Action& action) {
   switch (action.kind) {
     case ActionKind::kForward: {
-      const std::int64_t arrived = take_arrived(action);
+      const Arrived in = arrived(action);
       const TaskBytes& bytes = task_bytes(action);
-      return {bytes.kept - arrived + shared_bytes(action),
-              bytes.saved - bytes.kept + bytes.workspace + arrived};
+      return {held_bytes(action) - in.kept - in.copied,
+              bytes.saved - bytes.kept + bytes.beside.forward_bytes + in.copied};
     }
     case ActionKind::kRecompute: {
       const TaskBytes& bytes = task_bytes(action);
-      return {bytes.saved - bytes.kept, bytes.workspace};
+      return {bytes.saved - bytes.kept, bytes.beside.forward_bytes};
     }
     case ActionKind::kBackward:
     case ActionKind::kBackwardInput:
-      return {given_bytes(action), task_bytes(action).workspace};
+      return of_backward(action);
     case ActionKind::kBackwardWeight:
-      return {0, task_bytes(action).workspace};
+      return {0, task_bytes(action).beside.weight_half_bytes};
     case ActionKind::kStep:
       return {0, step_bytes_[action.stage]};
     case ActionKind::kWaitReceive:
-      if (action.direction == Direction::kForward) {
-        arrived_[{action.stage, action.micro_batch}] += action.bytes;
-      }
       return {};
     case ActionKind::kPostReceive:
       return {action.bytes, 0};
@@ -63,14 +64,9 @@ MemoryEffect MemoryRule::of(const Action& action) {
     case ActionKind::kWaitSend:
       return {-action.bytes, 0};
     case ActionKind::kFree:
-      if (!action.edge.valid()) {
-        return {-task_bytes(action).saved - shared_bytes(action) - taken_bytes(action), 0};
-      }
-      return {action.direction == Direction::kBackward ? -action.bytes : 0, 0};
-    case ActionKind::kStartReduce: {
-      const ReductionMemory memory = reduction(action);
-      return {memory.started_bytes, memory.start_bytes};
-    }
+      return of_free(action);
+    case ActionKind::kStartReduce:
+      return {reduction(action).started_bytes, 0};
     case ActionKind::kWaitReduce: {
       const ReductionMemory memory = reduction(action);
       return {-memory.started_bytes, memory.started_bytes + memory.wait_bytes};
@@ -87,21 +83,98 @@ ReductionMemory MemoryRule::reduction(const Action& action) const {
   return reduction_memory(bucket.bytes, static_cast<std::int64_t>(bucket.ranks.size()));
 }
 
-std::int64_t MemoryRule::take_arrived(const Action& task) {
-  const auto at = arrived_.find({task.stage, task.micro_batch});
-  if (at == arrived_.end()) return 0;
-  const std::int64_t bytes = at->second;
-  arrived_.erase(at);
+// Every edge's messages end with the forward, but where they are what is kept.
+MemoryRule::Arrived MemoryRule::arrived(const Action& task) const {
+  Arrived in;
+  for (const StageEdge& edge : plan_.edges) {
+    if (edge.to != task.stage) continue;
+    const Stage& from = plan_.stage(edge.from);
+    const std::vector<OwnedPart> parts = owned_parts(from, task.samples, samples_);
+    for (const OwnedPart& part : parts) {
+      if (from.devices[static_cast<std::size_t>(part.replica)] == rank_device_) continue;
+      const std::int64_t message =
+          message_bytes(graph_, needs_, edge, part.samples.size(), /*backward=*/false);
+      if (parts.size() > 1 || edge.kind != EdgeKind::kData) {
+        in.copied += message;
+        continue;
+      }
+      in.kept += message;
+      for (const TensorId tensor : edge.tensors) {
+        in.tensors += tensor_bytes(graph_.tensor(tensor), part.samples.size());
+      }
+    }
+  }
+  return in;
+}
+
+std::int64_t MemoryRule::held_bytes(const Action& task) {
+  const Arrived in = arrived(task);
+  return task_bytes(task).kept + in.kept - in.tensors + shared_bytes(task);
+}
+
+// Gradients that come in several messages are put together, and those of several readers are
+// added up, for as long as the backward runs.
+std::int64_t MemoryRule::gathered_bytes(const Action& task) const {
+  std::int64_t bytes = 0;
+  std::map<TensorId, int> readers;
+  for (std::size_t e = 0; e < plan_.edges.size(); ++e) {
+    const StageEdge& edge = plan_.edges[e];
+    if (edge.from != task.stage || !edge_backward_[e]) continue;
+    const bool in_parts = owned_parts(plan_.stage(edge.to), task.samples, samples_).size() > 1;
+    for (const TensorId tensor : edge.tensors) {
+      if (!needs_[tensor.index()]) continue;
+      const std::int64_t whole = tensor_bytes(graph_.tensor(tensor), task.samples.size());
+      if (in_parts) bytes += whole;
+      if (++readers[tensor] == 2) bytes += whole;
+    }
+  }
   return bytes;
+}
+
+// What the stages of a rank hand to one another outlives the backward.
+std::int64_t MemoryRule::after_backward_bytes(const Action& task) {
+  const TaskMemory& beside = task_bytes(task).beside;
+  return std::max(beside.input_gradient_bytes, given_bytes(task));
+}
+
+MemoryEffect MemoryRule::of_backward(const Action& task) {
+  const TaskBytes& bytes = task_bytes(task);
+  const bool whole = task.kind == ActionKind::kBackward;
+  const std::int64_t during =
+      (whole ? bytes.beside.backward_bytes : bytes.beside.input_half_bytes) + gathered_bytes(task);
+  std::int64_t after = after_backward_bytes(task);
+  if (!whole) after += bytes.beside.seed_bytes;
+  if (whole && !local_.any()) after -= held_bytes(task) + bytes.saved - bytes.kept;
+  return {after, std::max<std::int64_t>(0, during - after)};
+}
+
+MemoryEffect MemoryRule::of_free(const Action& free) {
+  if (free.edge.valid()) {
+    if (free.direction == Direction::kBackward) return {-free.bytes, 0};
+    return {0, results_bytes(free)};
+  }
+  const TaskBytes& bytes = task_bytes(free);
+  if (!backward_[free.stage.index()]) return {-held_bytes(free) - taken_bytes(free), 0};
+  const std::int64_t own = after_backward_bytes(free) - given_bytes(free);
+  const std::int64_t saved = held_bytes(free) + bytes.saved - bytes.kept;
+  if (plan_.schedule == ScheduleKind::kZbH1) {
+    return {-saved - bytes.beside.seed_bytes - own - taken_bytes(free), 0};
+  }
+  return {-own - (local_.any() ? saved + taken_bytes(free) : 0), 0};
 }
 
 // What a stage that recomputes gives away is not among what it keeps: all of it exists while
 // any of its messages is packed.
 MemoryEffect MemoryRule::of_send(const Action& send) {
   if (send.direction == Direction::kBackward) return {send.bytes, 0};
+  return {send.bytes, results_bytes(send)};
+}
+
+// Of the task whose message it is.
+std::int64_t MemoryRule::results_bytes(const Action& message) {
   const SampleRange task =
-      replica_samples(plan_.stage(send.stage), send.replica, send.micro_batch, samples_);
-  return {send.bytes, task_bytes(send.stage, task.size()).outputs};
+      replica_samples(plan_.stage(message.stage), message.replica, message.micro_batch, samples_);
+  return task_bytes(message.stage, task.size()).results;
 }
 
 // What the task holds more (less) than alone since stages of the rank share values: it does not
@@ -121,14 +194,23 @@ std::int64_t MemoryRule::taken_bytes(const Action& task) const {
   return local_.any() ? local_.gradients_taken_bytes(task.stage, task.samples) : 0;
 }
 
-// Each tensor once, whoever reads it.
 std::int64_t MemoryRule::outputs_bytes(StageId stage, std::int64_t samples) const {
-  std::set<TensorId> outputs;
-  for (const StageEdge& edge : plan_.edges) {
-    if (edge.from == stage) outputs.insert(edge.tensors.begin(), edge.tensors.end());
-  }
   std::int64_t bytes = 0;
-  for (const TensorId tensor : outputs) bytes += tensor_bytes(graph_.tensor(tensor), samples);
+  for (const TensorId tensor : leaving_tensors(plan_, stage)) {
+    bytes += tensor_bytes(graph_.tensor(tensor), samples);
+  }
+  return bytes;
+}
+
+std::int64_t MemoryRule::watched_bytes(StageId stage, std::int64_t samples) const {
+  const auto bytes_here = [&](TensorId tensor) {
+    const OpId producer = graph_.tensor(tensor).producer;
+    const bool here = std::ranges::binary_search(plan_.stage(stage).ops, producer);
+    return here ? tensor_bytes(graph_.tensor(tensor), samples) : 0;
+  };
+  std::int64_t bytes = 0;
+  for (const Loss& loss : graph_.losses) bytes += bytes_here(loss.tensor);
+  for (const Metric& metric : graph_.metrics) bytes += bytes_here(metric.tensor);
   return bytes;
 }
 
@@ -138,10 +220,11 @@ const MemoryRule::TaskBytes& MemoryRule::task_bytes(StageId stage, std::int64_t 
   if (!is_new || samples <= 0) return bytes;
   const std::vector<OpId>& ops = plan_.stage(stage).ops;
   bytes.saved = bytes.kept = stage_saved_bytes(costs_, graph_, ops, samples, device_);
-  bytes.workspace = stage_cost(costs_, graph_, ops, samples, device_).workspace_bytes;
+  bytes.beside =
+      task_memory(costs_, graph_, needs_, ops, leaving_tensors(plan_, stage), samples, device_);
   if (recompute_[stage.index()]) {
     bytes.kept = stage_input_bytes(graph_, ops, samples);
-    bytes.outputs = outputs_bytes(stage, samples);
+    bytes.results = outputs_bytes(stage, samples) + watched_bytes(stage, samples);
   }
   return bytes;
 }

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "cost/cost_model.h"
+#include "cost/task_memory.h"
 #include "plan/stage_memory.h"
 #include "schedule/local_values.h"
 #include "schedule/schedule.h"
@@ -16,8 +16,8 @@
 namespace graphpipe {
 
 struct MemoryEffect {
-  std::int64_t held_bytes = 0;  // from the action's start on
-  std::int64_t task_bytes = 0;  // beside them, while the action runs
+  std::int64_t held_bytes = 0;  // more, or less, when the action has ended
+  std::int64_t task_bytes = 0;  // beside what is then held, while it runs
 };
 
 class MemoryRule {
@@ -29,29 +29,42 @@ class MemoryRule {
   // Weights, gradients and optimiser state; weights alone where nothing is trained.
   std::int64_t static_bytes() const { return static_bytes_; }
 
-  // Asked for the rank's actions in their order. Of a period that repeats, once will do if
-  // a forward has its messages from its own section.
   MemoryEffect of(const Action& action);
 
  private:
   struct TaskBytes {
-    std::int64_t saved = 0;    // by a whole forward
-    std::int64_t kept = 0;     // of these, from the forward on: all, or the inputs alone
-    std::int64_t outputs = 0;  // tensors that leave the stage, where they are not kept
-    std::int64_t workspace = 0;
+    std::int64_t saved = 0;  // by a whole forward
+    std::int64_t kept = 0;   // of these, from the forward on: all, or the inputs alone
+    // Tensors that leave the stage, losses and metrics, where they are not kept.
+    std::int64_t results = 0;
+    TaskMemory beside;
   };
   const TaskBytes& task_bytes(StageId stage, std::int64_t samples);
   const TaskBytes& task_bytes(const Action& action) {
     return task_bytes(action.stage, action.samples.size());
   }
+  // The forward messages of a task. One that brings all its samples is itself what is kept of
+  // its tensors; of others they are copied.
+  struct Arrived {
+    std::int64_t kept = 0;     // messages
+    std::int64_t tensors = 0;  // in these
+    std::int64_t copied = 0;   // messages
+  };
+  Arrived arrived(const Action& task) const;
+  // From the forward's end on.
+  std::int64_t held_bytes(const Action& task);
+  std::int64_t gathered_bytes(const Action& task) const;
+  std::int64_t after_backward_bytes(const Action& task);
+  MemoryEffect of_backward(const Action& task);
   std::int64_t outputs_bytes(StageId stage, std::int64_t samples) const;
+  std::int64_t watched_bytes(StageId stage, std::int64_t samples) const;
+  std::int64_t results_bytes(const Action& message);
   std::int64_t shared_bytes(const Action& task) const;
   std::int64_t given_bytes(const Action& task) const;
   std::int64_t taken_bytes(const Action& task) const;
   MemoryEffect of_send(const Action& send);
+  MemoryEffect of_free(const Action& free);
   ReductionMemory reduction(const Action& action) const;
-  // Forward messages of the task: from its end on among what it saved.
-  std::int64_t take_arrived(const Action& task);
 
   const Plan& plan_;
   const Graph& graph_;
@@ -59,11 +72,14 @@ class MemoryRule {
   const DeviceType& device_;
   const std::vector<Bucket>& buckets_;
   LocalValues local_;
-  std::int64_t samples_;         // of the schedule
+  std::int64_t samples_;  // of the schedule
+  DeviceId rank_device_;
+  std::vector<bool> needs_;     // [tensor]
+  std::vector<bool> backward_;  // [stage]: in this schedule
+  std::vector<bool> edge_backward_;
   std::vector<bool> recompute_;  // [stage]: in this schedule
   std::int64_t static_bytes_ = 0;
   std::map<StageId, std::int64_t> step_bytes_;
-  std::map<std::pair<StageId, std::int64_t>, std::int64_t> arrived_;  // by stage, micro-batch
   std::map<std::pair<StageId, std::int64_t>, TaskBytes> task_bytes_;  // by stage, samples
 };
 

@@ -114,22 +114,25 @@ void RankLowering::send(const Message& message, const Action& compute, std::vect
   out.push_back(message_action(ActionKind::kStartSend, flow, flow.on_way.back()));
 }
 
+void RankLowering::free_messages(const Action& pass, Direction direction,
+                                 std::vector<Action>& out) const {
+  map_.for_each_incoming(pass.stage, rank_, direction, pass.samples, [&](const Message& m) {
+    Action action = pass;
+    action.kind = ActionKind::kFree;
+    action.samples = m.samples;
+    action.edge = m.edge;
+    action.direction = m.direction;
+    action.peer = m.peer;
+    action.bytes = map_.bytes(m.edge, m.direction, m.samples.size());
+    out.push_back(action);
+  });
+}
+
 void RankLowering::free(const Action& last_pass, std::vector<Action>& out) const {
   Action saved = last_pass;
   saved.kind = ActionKind::kFree;
   out.push_back(saved);
-  for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
-    if (direction == Direction::kBackward && last_pass.kind == ActionKind::kForward) continue;
-    map_.for_each_incoming(last_pass.stage, rank_, direction, last_pass.samples, [&](Message m) {
-      Action action = saved;
-      action.samples = m.samples;
-      action.edge = m.edge;
-      action.direction = m.direction;
-      action.peer = m.peer;
-      action.bytes = map_.bytes(m.edge, m.direction, m.samples.size());
-      out.push_back(action);
-    });
-  }
+  if (last_pass.kind != ActionKind::kForward) free_messages(last_pass, Direction::kBackward, out);
 }
 
 // Frees what the task saved, unless others of the rank are to read it; and what others saved
@@ -167,6 +170,7 @@ void RankLowering::lower(const Action& compute, std::vector<Action>& out) {
   map_.for_each_incoming(compute.stage, rank_, direction, compute.samples,
                          [&](const Message& m) { receive(m, out); });
   out.push_back(compute);
+  if (!backward) free_messages(compute, Direction::kForward, out);
   map_.for_each_outgoing(compute.stage, rank_, direction, compute.samples,
                          [&](const Message& m) { send(m, compute, out); });
   if (!backward) {

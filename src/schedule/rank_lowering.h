@@ -62,6 +62,7 @@ class RankLowering {
   void receive(const Message& message, std::vector<Action>& out);
   void send(const Message& message, const Action& compute, std::vector<Action>& out);
   void wait_oldest_send(Flow& flow, std::vector<Action>& out) const;
+  void free_messages(const Action& pass, Direction direction, std::vector<Action>& out) const;
   void free(const Action& last_pass, std::vector<Action>& out) const;
   void end(const Action& last_pass, std::vector<Action>& out);
   Action message_action(ActionKind kind, const Flow& flow, const Item& item) const;

@@ -33,22 +33,24 @@ namespace graphpipe {
 // What memory counts, on each rank:
 //   static     weights, gradients, optimiser state (weights alone where nothing is trained)
 //   saved      what a forward saves (stage_saved_bytes of its samples), from its start to
-//              the free after the backward or its weight half; of a stage that recomputes its
-//              inputs alone (stage_input_bytes) from the forward's start, and the rest from the
-//              recompute's
+//              the end of the backward or, of one in halves, to the free after the weight half;
+//              of a stage that recomputes its inputs alone (stage_input_bytes) from the
+//              forward's start, and the rest from the recompute's
+//   gradients  of what the stage reads, from the backward's end to the free
 //   shared     between stages of the rank: a tensor counts once, as what the forward that makes
 //              it saves, and a gradient from the backward that makes it to the free of what
 //              the tensor's maker saved
-//   received   a message, from its post to its free; a forward message only until the
-//              forward that reads it has run: its tensors are then among what is saved
+//   received   a message, from its post to its free; one that brings all that a forward reads
+//              over its edge is itself what is saved of it, and ends as that does
 //   sent       a message, from start_send to wait_send: it is a packed copy
-//   workspace  of the largest operator, while a task runs; the temporaries of the optimiser,
-//              while a step runs. Of a stage that recomputes moreover, while a forward runs,
-//              the rest of what a whole forward saves, and while one of its messages is
-//              packed, the tensors that leave the stage: from above, for a forward that keeps
+//   workspace  beside these while a task runs, at its worst operator (cost/task_memory.h), with
+//              copies of gradients that come in parts or from several readers; the temporaries
+//              of the optimiser, while a step runs. Of a stage that recomputes moreover, while a
+//              forward runs, the rest of what a whole forward saves, and while one of its messages
+//              is packed, the tensors that leave the stage: from above, for a forward that keeps
 //              nothing may let go of a tensor after its last reader
-//   reduction  messages of the buckets that are under way, and copies while one is started or
-//              waited for (reduction_memory)
+//   reduction  copies and messages of the buckets that are under way (reduction_memory)
+// Tensors of a few numbers that the library makes are not counted.
 struct Fault {
   std::string rule;   // "V3"
   std::string where;  // "rank 1, action 17: recv 0>2 F [4,8)"

@@ -116,11 +116,12 @@ TEST(Verify, PeakMemoryByHand) {
   // came, until it is freed, beside two that are posted.
   EXPECT_EQ(verification.memory[0].peak_bytes, static_bytes + 2 * (16 + 16) + 5 * message);
   EXPECT_EQ(verification.memory[0].peak_at, "post 0>1 B [2,3)");
-  // Rank 1 while its forward runs: what that saves, its message and two that are posted, two
-  // gradients on the way out.
+  // Rank 1 at the end of its backward: its message, of which the tensor is what it read, two
+  // that are posted and two gradients on the way out; target, loss and its seed; op1, whose
+  // gradient has come to be that of op0.
   EXPECT_EQ(verification.memory[1].peak_bytes,
-            static_bytes + (16 + 16 + 16 + 4) + 3 * message + 2 * message);
-  EXPECT_EQ(verification.memory[1].peak_at, "1F2");
+            static_bytes + (16 + 16 + 4 + 4) + 16 + 3 * message + 2 * message);
+  EXPECT_EQ(verification.memory[1].peak_at, "1B2");
 }
 
 // A chain of four, 4, 3, 2, 1 samples in flight, all recomputing. A sample's input is 16 bytes,
@@ -138,11 +139,12 @@ TEST(Verify, PeakMemoryWithRecomputationByHand) {
   EXPECT_EQ(verification.memory[0].peak_bytes,
             static_bytes + 4 * 16 + 16 + 2 * message + 3 * message);
   EXPECT_EQ(verification.memory[0].peak_at, "post 0>1 B [2,3)");
-  // Rank 3: input and target, while the forward runs also output and loss; its message and two
-  // that are posted, two gradients on the way out.
+  // Rank 3 at the end of its backward: its message, which is its input, two that are posted and
+  // two gradients on the way out; target, loss and its seed; the output, whose gradient has come
+  // to be the input's.
   EXPECT_EQ(verification.memory[3].peak_bytes,
-            static_bytes + (16 + 16) + (16 + 4) + 3 * message + 2 * message);
-  EXPECT_EQ(verification.memory[3].peak_at, "3F2");
+            static_bytes + (16 + 16 + 4 + 4) + 16 + 3 * message + 2 * message);
+  EXPECT_EQ(verification.memory[3].peak_at, "3B2");
 }
 
 TEST(Verify, RecomputationSavesWhatLiesBetweenInputsAndOutputs) {
@@ -161,7 +163,7 @@ TEST(Verify, PeakMemoryOfAdamIsAtTheStepWhereLittleIsSaved) {
   const Verification verification = verified(t, 8);
   ASSERT_EQ(faults_text(verification), "");
   // Value, gradient and two of state; then two temporaries of the larger parameter.
-  EXPECT_EQ(verification.memory[0].peak_bytes, 4 * 4 * (16 + 4) + 2 * 4 * 16);
+  EXPECT_EQ(verification.memory[0].peak_bytes, 4 * 4 * (16 + 4) + 2 * 4 * 16 + 64);
   EXPECT_EQ(verification.memory[0].peak_at, "step 0");
 }
 
@@ -174,8 +176,8 @@ TEST(Verify, EvaluationHoldsWeightsOnly) {
 }
 
 // A sample's input x is 16 bytes, and so is what each stage makes. On one rank both stages save
-// x, op0, op1, the target (16) and the loss (4): op0, which 0 makes and 1 reads, once. From 1B0
-// to the end there is its gradient.
+// x, op0, op1, the target (16) and the loss (4): op0, which 0 makes and 1 reads, once. In 1B0
+// comes its gradient, beside the loss's seed (4).
 TEST(Verify, ASharedRankHoldsWhatItsStagesHandOverOnce) {
   const TestPlan t = make_plan({.edges = "0>1", .in_flight = {1, 1}, .samples = 1, .on = {0, 0}});
   const Verification verification = verified(t, 1);
@@ -183,7 +185,7 @@ TEST(Verify, ASharedRankHoldsWhatItsStagesHandOverOnce) {
   ASSERT_EQ(verification.memory.size(), 1U);
   EXPECT_EQ(verification.memory[0].static_bytes, 2 * 2 * 4 * (16 + 4));
   EXPECT_EQ(verification.memory[0].peak_bytes,
-            verification.memory[0].static_bytes + 4 * 16 + 4 + 16);
+            verification.memory[0].static_bytes + 4 * 16 + 4 + 16 + 4);
   EXPECT_EQ(verification.memory[0].peak_at, "1B0");
 }
 

@@ -194,7 +194,7 @@ class RankValues {
   }
 
   void visit_forward(const Action& action) {
-    use_messages(action, Direction::kForward, !context_.backward[action.stage.index()]);
+    use_messages(action, Direction::kForward, true);
     use_made_here(action);
     saved_.emplace(saved_key(action), Saved{here_});  // a second run is verify_tasks()'s to say
   }
@@ -211,7 +211,6 @@ class RankValues {
 
   void visit_recompute(const Action& action) {
     if (Saved* saved = find_saved(action)) saved->recomputed = true;
-    use_messages(action, Direction::kForward, false);
     use_made_here(action);
   }
 
@@ -223,9 +222,7 @@ class RankValues {
       saved->backward_done = true;
       saved->over = action.kind == ActionKind::kBackward;
     }
-    const bool is_last = action.kind == ActionKind::kBackward;
-    use_messages(action, Direction::kForward, is_last);
-    use_messages(action, Direction::kBackward, is_last);
+    use_messages(action, Direction::kBackward, action.kind == ActionKind::kBackward);
     use_made_here(action);
     use_gradients_made_here(action);
   }
@@ -236,7 +233,6 @@ class RankValues {
         fault("V4", "runs before its input half, which makes its gradients");
       saved->over = true;
     }
-    use_messages(action, Direction::kForward, true);
     use_messages(action, Direction::kBackward, true);
     use_made_here(action);
   }

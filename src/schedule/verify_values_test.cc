@@ -27,7 +27,7 @@ TEST_F(VerifyFaults, V4AFreeComesTwice) {
                                           "is freed a second time"}));
   SetUp();
   repeat(1, "free 0>1 F [2,4)");
-  EXPECT_THAT(faults(), ElementsAre(Fault{"V4", "rank 1, action 15: free 0>1 F [2,4)",
+  EXPECT_THAT(faults(), ElementsAre(Fault{"V4", "rank 1, action 12: free 0>1 F [2,4)",
                                           "is freed a second time"}));
 }
 
@@ -38,10 +38,10 @@ TEST_F(VerifyFaults, V4AFreeComesEarly) {
                                     Fault{"V4", "rank 0, action 16: 0B1",
                                           "uses what its forward saved, which was freed before"}));
   SetUp();
-  move_before(1, "free 0>1 F [2,4)", "1B1");
-  EXPECT_THAT(faults(), ElementsAre(Fault{"V4", "rank 1, action 11: free 0>1 F [2,4)",
+  move_before(1, "free 0>1 F [2,4)", "1F1");
+  EXPECT_THAT(faults(), ElementsAre(Fault{"V4", "rank 1, action 10: free 0>1 F [2,4)",
                                           "is freed before the last task that needs it"},
-                                    Fault{"V4", "rank 1, action 12: 1B1",
+                                    Fault{"V4", "rank 1, action 11: 1F1",
                                           "uses 0>1 F [2,4), which was freed before"}));
 }
 
@@ -75,9 +75,9 @@ TEST_F(VerifyFaults, V4ABackwardRunsBeforeItsForward) {
   move_before(1, "1B2", "1F2");
   EXPECT_THAT(faults(), ElementsAre(Fault{"V4", "rank 1, action 16: 1B2",
                                           "runs before its forward, so nothing is saved for it"},
-                                    Fault{"V4", "rank 1, action 20: free 1 [4,6)",
+                                    Fault{"V4", "rank 1, action 21: free 1 [4,6)",
                                           "is freed before 1B2, which needs it"},
-                                    Fault{"V7", "rank 1, action 19: send 0>1 B [4,6)",
+                                    Fault{"V7", "rank 1, action 20: send 0>1 B [4,6)",
                                           "sends what 1B2 makes before it runs"}));
 }
 
@@ -144,10 +144,10 @@ TEST_F(VerifyFaults, V7ATaskIsMissingOrRunsTwice) {
                                       "[2,4)"}));
   SetUp();
   repeat(1, "1B1");
-  EXPECT_THAT(faults(), ElementsAre(Fault{"V7", "rank 1, action 12: 1B1", "runs a second time"}));
+  EXPECT_THAT(faults(), ElementsAre(Fault{"V7", "rank 1, action 13: 1B1", "runs a second time"}));
   action(1, "1B1").micro_batch = 5;
   EXPECT_THAT(faults(), testing::Contains(
-                            Fault{"V7", "rank 1, action 11: 1B5",
+                            Fault{"V7", "rank 1, action 12: 1B5",
                                   "there is no micro-batch 5; the stage has 3, counted from 0"}));
 }
 
@@ -196,7 +196,7 @@ TEST_F(VerifyFaults, V8AStepComesTwiceOrEarly) {
   move_before(1, "step 1", "1B2");
   EXPECT_THAT(faults(),
               ElementsAre(Fault{"V8", "rank 1",
-                                "steps stage 1 (action 17) before its last backward (action 18)"}));
+                                "steps stage 1 (action 18) before its last backward (action 19)"}));
 }
 
 TEST_F(VerifyFaults, V8AStepWithoutParameters) {

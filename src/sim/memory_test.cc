@@ -40,10 +40,11 @@ std::string over_time(const Trace& trace, int rank) {
 
 TEST(Memory, RisesAndFallsWithWhatIsSaved) {
   // One stage: a weight and a bias of 4 bytes with their gradients; a sample saves its
-  // input, its target, the prediction and the loss, 4 bytes each.
+  // input, its target, the prediction and the loss, 4 bytes each. Its backward works with the
+  // gradients of the loss and of the prediction, and leaves nothing.
   const Pipeline p = make_pipeline({"", {2}, 2});
   const Trace trace = simulate_plan(p.plan, p.graph, p.cluster, p.costs, {.events = true});
-  EXPECT_EQ(over_time(trace, 0), "0 16, 0 32, 1 48, 4 32, 6 16");
+  EXPECT_EQ(over_time(trace, 0), "0 16, 0 32, 1 48, 2 56, 4 32, 4 40, 6 16");
 }
 
 TEST(Memory, CountsMessagesFromPostToFreeAndFromStartToWait) {
@@ -59,9 +60,11 @@ TEST(Memory, CountsMessagesFromPostToFreeAndFromStartToWait) {
             fmt::format("0 16, 0 {}, 0 {}, 1 {}, 8 {}, 8 {}, 8 16", 16 + back, 16 + back + 8,
                         16 + back + 8 + there, 16 + back + there, 16 + there));
   // Rank 1: the message is among what is saved once its forward has
-  // run, from 2 to 3; its own leaves at 5, when its backward ends.
-  EXPECT_EQ(over_time(trace, 1), fmt::format("0 16, 0 {}, 2 {}, 3 32, 5 {}, 5 {}, 5 16", 16 + there,
-                                             32 + there, 32 + back, 16 + back));
+  // run, at 2, but for its ids and header, and ends with the backward, from 3 to 5, which leaves
+  // the gradient of the input; its own message leaves at 5.
+  EXPECT_EQ(over_time(trace, 1),
+            fmt::format("0 16, 0 {}, 2 {}, 3 {}, 5 20, 5 {}, 5 {}, 5 16", 16 + there,
+                        16 + there + 12, 16 + there + 12 + 8, 20 + back, 16 + back));
 }
 
 TEST(Memory, AStageThatRecomputesHoldsItsInputsUntilItsForwardRunsAgain) {
@@ -69,15 +72,17 @@ TEST(Memory, AStageThatRecomputesHoldsItsInputsUntilItsForwardRunsAgain) {
   const Pipeline p =
       make_pipeline({.edges = "", .in_flight = {2}, .samples = 2, .recompute = true});
   const Trace trace = simulate_plan(p.plan, p.graph, p.cluster, p.costs, {.events = true});
-  EXPECT_EQ(over_time(trace, 0), "0 16, 0 32, 1 24, 1 40, 2 32, 2 40, 5 24, 5 32, 8 16");
+  EXPECT_EQ(over_time(trace, 0),
+            "0 16, 0 32, 1 24, 1 40, 2 32, 2 40, 3 48, 5 24, 5 32, 6 40, 8 16");
 }
 
 TEST(Memory, WorkspaceLastsAsLongAsItsTask) {
   const Pipeline p = make_pipeline({"", {1}, 1});
   const Trace trace =
       simulate_plan(p.plan, p.graph, p.cluster, CostsWithMemory(p.costs), {.events = true});
-  // Two operators, each with 100 bytes saved beside the 16 of tensors; workspace 1,010.
-  EXPECT_EQ(over_time(trace, 0), "0 16, 0 1242, 1 232, 1 1242, 3 232, 3 16");
+  // Two operators, each with 100 bytes saved beside the 16 of tensors; workspace 1,010. While the
+  // loss's backward runs there is its seed.
+  EXPECT_EQ(over_time(trace, 0), "0 16, 0 1242, 1 232, 1 1246, 3 16");
 }
 
 TEST(Memory, PeaksAreTheVerifiersOnRandomPipelines) {

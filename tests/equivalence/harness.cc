@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "equivalence/partitions.h"
+#include "runtime/counting_allocator.h"
 #include "runtime/reference.h"
 #include "runtime/thread_ranks.h"
 
@@ -90,13 +91,17 @@ Outcome train_by_plan(const Plan& plan, const Graph& graph, const Dataset& datas
   options.train = lesson.options;
   options.keep_gradients = true;
   Outcome outcome;
+  outcome.peak_bytes.resize(static_cast<std::size_t>(devices_used(plan)));
+  install_counting_allocator();
   std::mutex mutex;
   run_ranks(plan, graph, dataset, options, [&](RankTrainer& trainer, int rank) {
     std::vector<IterationResult> iterations;
+    std::int64_t& peak_bytes = outcome.peak_bytes[static_cast<std::size_t>(rank)];
     for (std::size_t i = 0; i < lesson.batches.size(); ++i) {
       if (lesson.evaluates_before_each) trainer.evaluate(lesson.evaluated);
       iterations.push_back(trainer.train(lesson.batches[i], static_cast<std::int64_t>(i),
                                          /*metrics=*/true, part_of(lesson, i)));
+      peak_bytes = std::max(peak_bytes, trainer.measurement().peak_bytes);
     }
     const auto metrics = trainer.evaluate(lesson.evaluated);
     const std::lock_guard lock(mutex);

@@ -31,6 +31,7 @@ struct Outcome {
   std::map<std::string, at::Tensor> gradients;  // of the last iteration
   std::map<std::string, at::Tensor> parameters;
   std::map<std::string, double> metrics;
+  std::vector<std::int64_t> peak_bytes;  // [rank]: of training by plan
   std::string holders_differ;  // a parameter or gradient that two ranks hold unlike; "": none
 };
 

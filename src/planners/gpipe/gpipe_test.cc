@@ -90,7 +90,7 @@ TEST(Gpipe, SaysHowFarMemoryIsShort) {
   EXPECT_EQ(result.status, PlanStatus::kInfeasible);
   EXPECT_EQ(
       result.reason,
-      "the nearest that it came: 2 stages at micro-batch 1, where stage 0 needs 64.0 MiB with "
+      "the nearest that it came: 2 stages at micro-batch 4, where stage 1 needs 64.0 MiB with "
       "all 64 samples in flight, 32.0 MiB more than a device has; fewer samples a mini-batch, "
       "more devices or a planner that limits in-flight samples would do");
 }

@@ -306,15 +306,17 @@ class Strategies {
     const std::int64_t micro_batches = (test_.mini_batch + b_ - 1) / b_;
     std::int64_t kept = 0;
     std::int64_t saved = 0;
+    std::int64_t gradient = 0;  // of the largest output, while its operator's backward runs
     for (const int op : ops) {
       const auto i = static_cast<std::size_t>(op);
+      gradient = std::max(gradient, tensor_bytes_of(op, share));
       kept += 2 * param_bytes(test_.graph.params[i]);  // weight and gradient
       saved += tensor_bytes_of(op, share) + share * test_.costs.ops[i].saved_bytes_per_sample;
       if (before_[i].empty())
         saved += tensor_bytes(test_.graph.tensor(test_.graph.ops[i].inputs[0]), share);
     }
     for (const int op : read_from_outside(ops)) saved += tensor_bytes_of(op, share);
-    return kept + std::min<std::int64_t>(level, micro_batches) * saved <=
+    return kept + std::min<std::int64_t>(level, micro_batches) * saved + gradient <=
            test_.cluster.types[0].memory_bytes;
   }
 

@@ -26,6 +26,7 @@ class PieceBuilder {
     for (const Parameter& param : graph_.params) {
       pieces_.params.push_back(param_memory(param, table.problem().options.optimizer));
     }
+    pieces_.param_holders.assign(pieces_.params.size(), 0);
   }
 
   Pieces build() {
@@ -166,6 +167,7 @@ class PieceBuilder {
       std::ranges::sort(info.params);
       const auto repeats = std::ranges::unique(info.params);
       info.params.erase(repeats.begin(), repeats.end());
+      for (const int param : info.params) ++pieces_.param_holders[at(param)];
       for (const TensorId in : op.inputs) {
         const bool known = std::ranges::any_of(
             info.inputs, [&](const TensorUse& use) { return use.tensor == in.value; });
@@ -222,7 +224,6 @@ class LineClasses {
       for (const std::int64_t samples : {std::int64_t{1}, table.problem().mini_batch}) {
         add_costs(op_hash_.back(), table.at(samples), info.op);
       }
-      for (const int param : info.params) ++param_holders_[param];
     }
   }
 
@@ -243,7 +244,8 @@ class LineClasses {
     hash = combine_hash(hash, std::bit_cast<std::uint64_t>(column.forward_s[i]));
     hash = combine_hash(hash, std::bit_cast<std::uint64_t>(column.backward_s[i]));
     hash = combine_hash(hash, static_cast<std::uint64_t>(column.saved_bytes[i]));
-    hash = combine_hash(hash, static_cast<std::uint64_t>(column.workspace_bytes[i]));
+    hash = combine_hash(hash, static_cast<std::uint64_t>(column.task[i].worst_bytes));
+    hash = combine_hash(hash, static_cast<std::uint64_t>(column.task[i].kept_bytes));
     if (column.recompute_s.empty()) return;
     hash = combine_hash(hash, std::bit_cast<std::uint64_t>(column.recompute_s[i]));
   }
@@ -287,7 +289,7 @@ class LineClasses {
         add(tensor(out).between - between[out]);
       }
       for (const int param : info.params) {
-        const bool shared = param_holders_[param] > holders[param];
+        const bool shared = pieces_.param_holders[at(param)] > holders[param];
         const int local =
             first_use.try_emplace(param, static_cast<int>(first_use.size())).first->second;
         add(shared ? -1 - param : local);
@@ -329,7 +331,6 @@ class LineClasses {
 
   Pieces& pieces_;
   std::vector<std::uint64_t> op_hash_;  // [position]
-  std::map<int, int> param_holders_;
   std::uint64_t hash_ = 0;
 };
 

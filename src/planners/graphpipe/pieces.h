@@ -80,7 +80,8 @@ struct Pieces {
   std::vector<PositionInfo> positions;
   std::vector<TensorSize> tensors;
   std::vector<ParamMemory> params;
-  std::vector<Line> lines;  // 0 is the root; a branch's line comes after the line it is in
+  std::vector<int> param_holders;  // [parameter]: positions that hold it
+  std::vector<Line> lines;         // 0 is the root; a branch's line comes after the line it is in
   std::vector<ParallelPiece> parallels;
   std::vector<int> class_line;  // [line class]: its first line, which stands for all
 

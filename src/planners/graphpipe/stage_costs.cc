@@ -26,11 +26,11 @@ std::vector<int> sensible_widths(int devices) {
 
 }  // namespace
 
-std::int64_t SampleColumn::workspace_bytes(Span span) const {
-  if (workspace.empty() || span.end <= span.begin) return 0;
+std::int64_t SampleColumn::worst_bytes(Span span) const {
+  if (worst.empty() || span.end <= span.begin) return 0;
   std::size_t k = 0;  // the largest with 2^k positions in the span
   while ((std::size_t{2} << k) <= at(span.end - span.begin)) ++k;
-  return std::max(workspace[k][at(span.begin)], workspace[k][at(span.end) - (std::size_t{1} << k)]);
+  return std::max(worst[k][at(span.begin)], worst[k][at(span.end) - (std::size_t{1} << k)]);
 }
 
 const SampleColumn& ColumnStore::at(std::int64_t samples) {
@@ -41,8 +41,9 @@ const SampleColumn& ColumnStore::at(std::int64_t samples) {
   const double slowdown = compute_slowdown(*table_.problem().cluster);
   column.compute_s.push_back(0);
   column.saved_bytes.push_back(0);
+  column.beside_bytes.push_back(0);
   if (!costs.recompute_s.empty()) column.recompute_s.push_back(0);
-  std::vector<std::int64_t> workspace;
+  std::vector<std::int64_t> worst;
   for (const PositionInfo& info : pieces_.positions) {
     const std::size_t i = info.op.index();
     const double seconds = (costs.forward_s[i] + costs.backward_s[i]) * slowdown;
@@ -51,17 +52,18 @@ const SampleColumn& ColumnStore::at(std::int64_t samples) {
     if (!costs.recompute_s.empty()) {
       column.recompute_s.push_back(column.recompute_s.back() + costs.recompute_s[i] * slowdown);
     }
-    workspace.push_back(costs.workspace_bytes[i]);
+    column.beside_bytes.push_back(column.beside_bytes.back() + costs.task[i].kept_bytes);
+    worst.push_back(costs.task[i].worst_bytes);
   }
-  if (std::ranges::all_of(workspace, [](std::int64_t bytes) { return bytes == 0; })) return column;
-  column.workspace.push_back(std::move(workspace));
+  if (std::ranges::all_of(worst, [](std::int64_t bytes) { return bytes == 0; })) return column;
+  column.worst.push_back(std::move(worst));
   for (std::size_t half = 1; 2 * half <= pieces_.positions.size(); half *= 2) {
-    const std::vector<std::int64_t>& last = column.workspace.back();
+    const std::vector<std::int64_t>& last = column.worst.back();
     std::vector<std::int64_t> next;
     for (std::size_t p = 0; p + half < last.size(); ++p) {
       next.push_back(std::max(last[p], last[p + half]));
     }
-    column.workspace.push_back(std::move(next));
+    column.worst.push_back(std::move(next));
   }
   return column;
 }
@@ -156,22 +158,36 @@ std::int64_t StageCosts::loose_message_bytes(const StageSums& sums, std::int64_t
 }
 
 std::int64_t StageCosts::memory_without_messages(const StageSums& sums, std::span<const Span> spans,
-                                                 int i, std::int64_t level, bool recompute) const {
+                                                 int i, std::int64_t level, bool recompute,
+                                                 std::int64_t beside_bytes) const {
   const Width& width = widths_[at(i)];
   std::int64_t saved = sums.saved.of(width.samples);
-  std::int64_t workspace = 0;
+  std::int64_t worst = 0;
   for (const Span span : spans) {
     saved += width.column->saved_bytes[at(span.end)] - width.column->saved_bytes[at(span.begin)];
-    workspace = std::max(workspace, width.column->workspace_bytes(span));
+    worst = std::max(worst, width.column->worst_bytes(span));
   }
   const std::int64_t tasks = std::min(level, m_);
   const std::int64_t inputs = sums.inputs.of(width.samples);
   const std::int64_t values = recompute ? tasks * inputs + (saved - inputs) : tasks * saved;
+  const int holders = sums.tied_params > 0 ? devices_ : width.devices;
   const std::int64_t reduction =
       rules_.message_buffers
-          ? reduction_bound_bytes(sums.gradient_bytes, sums.largest_gradient_bytes, width.devices)
+          ? reduction_bound_bytes(sums.gradient_bytes, sums.largest_gradient_bytes, holders)
           : 0;
-  return sums.static_bytes + std::max({workspace + values, sums.step_bytes, reduction});
+  return sums.static_bytes + std::max({worst + values + beside_bytes, sums.step_bytes, reduction});
+}
+
+// Of gradients that wait, see op_task_memory(); of those that come in parts or from several
+// readers, put together; of messages that are kept as inputs, what is not tensors.
+std::int64_t StageCosts::beside_bytes(const StageSums& sums, std::span<const Span> spans,
+                                      int i) const {
+  const Width& width = widths_[at(i)];
+  std::int64_t bytes = sums.out.of(width.samples) + 2 * sums.in.of(width.samples);
+  for (const Span span : spans) {
+    bytes += width.column->beside_bytes[at(span.end)] - width.column->beside_bytes[at(span.begin)];
+  }
+  return bytes;
 }
 
 std::int64_t StageCosts::memory_bytes(const StageSums& sums, std::span<const Span> spans, int i,
@@ -180,7 +196,7 @@ std::int64_t StageCosts::memory_bytes(const StageSums& sums, std::span<const Spa
   if (rules_.message_buffers && rules_.loose_windows) {
     return memory_bound_bytes(sums, spans, i, level, devices_, recompute);
   }
-  const std::int64_t bytes = memory_without_messages(sums, spans, i, level, recompute);
+  const std::int64_t bytes = memory_without_messages(sums, spans, i, level, recompute, 0);
   if (!rules_.message_buffers) return bytes;
   return bytes + tight_message_bytes(sums, widths_[at(i)].samples);
 }
@@ -188,8 +204,11 @@ std::int64_t StageCosts::memory_bytes(const StageSums& sums, std::span<const Spa
 std::int64_t StageCosts::memory_bound_bytes(const StageSums& sums, std::span<const Span> spans,
                                             int i, std::int64_t level, std::int64_t window,
                                             bool recompute) const {
-  return memory_without_messages(sums, spans, i, level, recompute) +
-         loose_message_bytes(sums, widths_[at(i)].samples, window);
+  const std::int64_t n = widths_[at(i)].samples;
+  const std::int64_t kept_messages =
+      std::min(level, m_) * sums.message_count * (kIdBytes * n + kEmptyBytes);
+  return memory_without_messages(sums, spans, i, level, recompute, beside_bytes(sums, spans, i)) +
+         kept_messages + loose_message_bytes(sums, n, window);
 }
 
 int StageCosts::least_width(const StageSums& sums, std::span<const Span> spans, std::int64_t level,

@@ -30,12 +30,14 @@ struct SearchRules {
 
 // Costs of all operators at one number of samples, by position, as prefix sums.
 struct SampleColumn {
-  std::vector<double> compute_s;          // [position]: of the positions before
-  std::vector<double> recompute_s;        // likewise; empty where no stage may recompute
-  std::vector<std::int64_t> saved_bytes;  // likewise
-  // [k][position]: the largest workspace of 2^k positions from here; empty: all zero.
-  std::vector<std::vector<std::int64_t>> workspace;
-  std::int64_t workspace_bytes(Span span) const;
+  std::vector<double> compute_s;           // [position]: of the positions before
+  std::vector<double> recompute_s;         // likewise; empty where no stage may recompute
+  std::vector<std::int64_t> saved_bytes;   // likewise
+  std::vector<std::int64_t> beside_bytes;  // likewise, OpTaskMemory::kept_bytes
+  // [k][position]: the largest OpTaskMemory::worst_bytes of 2^k positions from here; empty:
+  // all zero.
+  std::vector<std::vector<std::int64_t>> worst;
+  std::int64_t worst_bytes(Span span) const;
 };
 
 // Columns, made on first use and kept over micro-batch sizes.
@@ -98,7 +100,10 @@ class StageCosts {
   std::int64_t loose_message_bytes(const StageSums& sums, std::int64_t samples,
                                    std::int64_t window) const;
   std::int64_t memory_without_messages(const StageSums& sums, std::span<const Span> spans, int i,
-                                       std::int64_t level, bool recompute) const;
+                                       std::int64_t level, bool recompute,
+                                       std::int64_t beside_bytes) const;
+  // What a task takes beside what is saved and its worst operator.
+  std::int64_t beside_bytes(const StageSums& sums, std::span<const Span> spans, int i) const;
 
   std::int64_t b_;
   std::int64_t m_;

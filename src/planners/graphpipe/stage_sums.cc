@@ -26,7 +26,10 @@ void StageAccumulator::add(int position) {
   for (const TensorUse& use : info.inputs) read(use);
   for (const int tensor : info.outputs) make(tensor);
   for (const int param : info.params) {
-    if (holders_[at(param)]++ > 0) continue;
+    const int all = pieces_.param_holders[at(param)];
+    const int here = ++holders_[at(param)];
+    if (all > 1) sums_.tied_params += (here == 1 ? 1 : 0) - (here == all ? 1 : 0);
+    if (here > 1) continue;
     const ParamMemory& memory = pieces_.params[at(param)];
     sums_.static_bytes += memory.weight_bytes + memory.gradient_bytes + memory.optimizer_bytes;
     sums_.step_bytes = std::max(sums_.step_bytes, memory.step_bytes);

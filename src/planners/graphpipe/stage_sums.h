@@ -33,6 +33,7 @@ struct StageSums {
   std::int64_t step_bytes = 0;  // temporaries of the optimiser's step
   std::int64_t gradient_bytes = 0;
   std::int64_t largest_gradient_bytes = 0;  // of one parameter
+  int tied_params = 0;                      // that other stages hold too
   // Bounds of what messages hold. A tensor counts once for each message that may carry
   // it: inwards once, outwards once for each reader; and once for each direction.
   LinearBytes messages;
