@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "cost/kept_tensors.h"
 
 namespace graphpipe {
 namespace {
@@ -374,6 +375,15 @@ OpCost AnalyticCosts::op_cost(const Graph& graph, OpId id, std::int64_t samples,
       .workspace_bytes = inner + inputs_bytes(graph, op, samples, true) + params};
   if (phase != Phase::kBackward) cost.seconds *= half_share(graph, op, phase);
   return cost;
+}
+
+// Of accelerators the frozen rule: every operator's inputs. A rank on CPU cores is one of ours.
+bool AnalyticCosts::keeps_input(const Operator& op, std::size_t i, const DeviceType& device) const {
+  return device.multiprocessors > 1 || runtime_keeps_input(op, i);
+}
+
+bool AnalyticCosts::keeps_output(const Operator& op, const DeviceType& device) const {
+  return device.multiprocessors <= 1 && runtime_keeps_output(op);
 }
 
 std::string AnalyticCosts::name() const {

@@ -43,6 +43,8 @@ class AnalyticCosts : public CostModel {
   explicit AnalyticCosts(AnalyticOptions options = {}) : options_(options) {}
   OpCost op_cost(const Graph& graph, OpId op, std::int64_t samples, int tensor_degree,
                  const DeviceType& device, Phase phase) const override;
+  bool keeps_input(const Operator& op, std::size_t i, const DeviceType& device) const override;
+  bool keeps_output(const Operator& op, const DeviceType& device) const override;
   std::string name() const override;
 
  private:

@@ -11,6 +11,10 @@ bool contains(const std::vector<OpId>& sorted_ops, OpId op) {
 
 }  // namespace
 
+bool CostModel::keeps_input(const Operator&, std::size_t, const DeviceType&) const { return true; }
+
+bool CostModel::keeps_output(const Operator&, const DeviceType&) const { return false; }
+
 double CostModel::transfer_s(std::int64_t bytes, const Link& link) const {
   return link.latency_s + static_cast<double>(bytes) / link.bandwidth_bytes_per_s;
 }
@@ -34,9 +38,7 @@ StageCost stage_cost(const CostModel& costs, const Graph& graph, const std::vect
   return stage;
 }
 
-std::int64_t stage_input_bytes(const Graph& graph, const std::vector<OpId>& ops,
-                               std::int64_t samples) {
-  if (samples <= 0) return 0;
+std::vector<TensorId> stage_inputs(const Graph& graph, const std::vector<OpId>& ops) {
   std::vector<TensorId> from_outside;
   for (const OpId id : ops) {
     for (const TensorId in : graph.op(id).inputs) {
@@ -46,25 +48,14 @@ std::int64_t stage_input_bytes(const Graph& graph, const std::vector<OpId>& ops,
   std::ranges::sort(from_outside);
   const auto repeats = std::ranges::unique(from_outside);
   from_outside.erase(repeats.begin(), repeats.end());
-  std::int64_t bytes = 0;
-  for (const TensorId in : from_outside) bytes += tensor_bytes(graph.tensor(in), samples);
-  return bytes;
+  return from_outside;
 }
 
-// A tensor that an operator of the stage makes is either read inside, or leaves the stage
-// (to another one, a loss or a metric): all outputs count. So what is to be told apart is
-// only which inputs come from outside.
-std::int64_t stage_saved_bytes(const CostModel& costs, const Graph& graph,
-                               const std::vector<OpId>& ops, std::int64_t samples,
-                               const DeviceType& device) {
+std::int64_t stage_input_bytes(const Graph& graph, const std::vector<OpId>& ops,
+                               std::int64_t samples) {
   if (samples <= 0) return 0;
-  std::int64_t bytes = stage_input_bytes(graph, ops, samples);
-  for (const OpId id : ops) {
-    bytes += costs.op_cost(graph, id, samples, 1, device, Phase::kForward).saved_bytes;
-    for (const TensorId out : graph.op(id).outputs) {
-      bytes += tensor_bytes(graph.tensor(out), samples);
-    }
-  }
+  std::int64_t bytes = 0;
+  for (const TensorId in : stage_inputs(graph, ops)) bytes += tensor_bytes(graph.tensor(in), samples);
   return bytes;
 }
 

@@ -26,9 +26,8 @@ struct OpCost {
   // Only while it runs, beyond inputs, outputs and what is kept; of a backward, beyond what
   // the forward kept and the gradients of its outputs.
   std::int64_t workspace_bytes = 0;
-  // Kept from the forward to the backward beyond the operator's inputs (attention's
-  // probabilities, a dropout mask); asked for with kForward. Inputs are counted once
-  // per stage: see stage_saved_bytes().
+  // Kept from the forward to the backward beyond the operator's inputs and outputs (attention's
+  // probabilities, a dropout mask); asked for with kForward. Which of these are kept: below.
   std::int64_t saved_bytes = 0;
   bool extrapolated = false;  // outside what was measured
 };
@@ -41,6 +40,10 @@ class CostModel {
   // a device of this type that has its cores to itself. samples = 0 costs nothing.
   virtual OpCost op_cost(const Graph& graph, OpId op, std::int64_t samples, int tensor_degree,
                          const DeviceType& device, Phase phase) const = 0;
+
+  // Whether the backward needs the operator's i-th input, or its outputs, so that they are kept.
+  virtual bool keeps_input(const Operator& op, std::size_t i, const DeviceType& device) const;
+  virtual bool keeps_output(const Operator& op, const DeviceType& device) const;
 
   // A message over a link: latency + bytes / bandwidth.
   virtual double transfer_s(std::int64_t bytes, const Link& link) const;
@@ -66,16 +69,10 @@ struct StageCost {
 StageCost stage_cost(const CostModel& costs, const Graph& graph, const std::vector<OpId>& ops,
                      std::int64_t samples, const DeviceType& device);
 
-// Bytes that a rank keeps from the forward of `samples` samples to their backward: each
-// distinct tensor that an operator of the stage reads, the tensors that leave the
-// stage, and what operators save beside. Tensors of the graph's input count too. Requires:
-// `ops` ascending.
-std::int64_t stage_saved_bytes(const CostModel& costs, const Graph& graph,
-                               const std::vector<OpId>& ops, std::int64_t samples,
-                               const DeviceType& device);
-
-// Of these the tensors that the stage reads and does not make: what a rank keeps that will
-// run the forward again. Requires: `ops` ascending.
+// Tensors that the stage reads and does not make, ascending; those of the graph's input too.
+// Requires: `ops` ascending.
+std::vector<TensorId> stage_inputs(const Graph& graph, const std::vector<OpId>& ops);
+// What a rank keeps of them that will run the forward again: all.
 std::int64_t stage_input_bytes(const Graph& graph, const std::vector<OpId>& ops,
                                std::int64_t samples);
 

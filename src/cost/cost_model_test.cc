@@ -78,31 +78,5 @@ TEST(StageCost, AddsOneOverheadATask) {
   EXPECT_EQ(stage_cost(costs, small_graph(), ops({0, 1}), 0, {}).forward_s, 0);
 }
 
-TEST(StageSavedBytes, CountsEachTensorOnce) {
-  const Graph graph = small_graph();
-  const std::int64_t tensor = 4 * 4;  // of one sample: x, a, b, c and the label
-  // x is read twice; a and b are read inside, c leaves.
-  EXPECT_EQ(stage_saved_bytes(small_costs(), graph, ops({0, 1, 2}), 3, {}),
-            3 * (4 * tensor + 100 + 200 + 300));
-  // The loss is one number a sample.
-  EXPECT_EQ(stage_saved_bytes(small_costs(), graph, ops({0, 1, 2, 3}), 3, {}),
-            3 * (5 * tensor + 4 + 100 + 200 + 300 + 400));
-}
-
-TEST(StageSavedBytes, CountsWhatComesInAndWhatLeaves) {
-  const Graph graph = small_graph();
-  // b reads a of another stage, and b leaves.
-  EXPECT_EQ(stage_saved_bytes(small_costs(), graph, ops({1}), 1, {}), 2 * 16 + 200);
-  EXPECT_EQ(stage_saved_bytes(small_costs(), graph, ops({1}), 0, {}), 0);
-}
-
-TEST(StageSavedBytes, CutsOfAStageNeverSaveLessThanTheWhole) {
-  const Graph graph = small_graph();
-  const std::int64_t whole = stage_saved_bytes(small_costs(), graph, ops({0, 1, 2, 3}), 5, {});
-  const std::int64_t parts = stage_saved_bytes(small_costs(), graph, ops({0, 1}), 5, {}) +
-                             stage_saved_bytes(small_costs(), graph, ops({2, 3}), 5, {});
-  EXPECT_EQ(parts - whole, 5 * 2 * 16);  // b on both sides of the cut, and x again
-}
-
 }  // namespace
 }  // namespace graphpipe

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "cost/analytic.h"
+#include "cost/kept_tensors.h"
 
 namespace graphpipe {
 namespace {
@@ -239,6 +240,15 @@ double ProfiledCosts::median_ratio(const Graph& graph, const DeviceType& device)
   const std::size_t middle = seen.size() / 2;
   return seen.size() % 2 == 1 ? seen[middle].second
                               : (seen[middle - 1].second + seen[middle].second) / 2;
+}
+
+// What was measured are the runtime's operators.
+bool ProfiledCosts::keeps_input(const Operator& op, std::size_t i, const DeviceType&) const {
+  return runtime_keeps_input(op, i);
+}
+
+bool ProfiledCosts::keeps_output(const Operator& op, const DeviceType&) const {
+  return runtime_keeps_output(op);
 }
 
 double ProfiledCosts::transfer_s(std::int64_t bytes, const Link& link) const {

@@ -64,6 +64,8 @@ class ProfiledCosts : public CostModel {
 
   OpCost op_cost(const Graph& graph, OpId op, std::int64_t samples, int tensor_degree,
                  const DeviceType& device, Phase phase) const override;
+  bool keeps_input(const Operator& op, std::size_t i, const DeviceType& device) const override;
+  bool keeps_output(const Operator& op, const DeviceType& device) const override;
   double transfer_s(std::int64_t bytes, const Link& link) const override;
   double reduce_s(std::int64_t bytes, int ranks, const Link& link) const override;
   double task_overhead_s() const override { return profile_.action_overhead_s; }

@@ -21,28 +21,72 @@ bool is_loss(const Graph& graph, TensorId tensor) {
   return std::ranges::any_of(graph.losses, [&](const Loss& loss) { return loss.tensor == tensor; });
 }
 
+// Marks what the operators' backwards need of what they read.
+void mark_needed_inputs(const CostModel& costs, const Graph& graph, const std::vector<OpId>& ops,
+                        const DeviceType& device, std::vector<bool>& marked) {
+  for (const OpId id : ops) {
+    const Operator& op = graph.op(id);
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      if (costs.keeps_input(op, i, device)) marked[op.inputs[i].index()] = true;
+    }
+  }
+}
+
 // Walks the operators with what is held beside (or, below zero, less than) all that is saved.
 class Walk {
  public:
   Walk(const CostModel& costs, const Graph& graph, const std::vector<bool>& needs,
        const std::vector<OpId>& ops, const std::vector<TensorId>& leaving, std::int64_t samples,
        const DeviceType& device)
-      : graph_(graph), needs_(needs), ops_(ops), leaving_(leaving), samples_(samples) {
+      : graph_(graph), needs_(needs), ops_(ops), samples_(samples) {
     for (const OpId op : ops) {
       forward_.push_back(costs.op_cost(graph, op, samples, 1, device, Phase::kForward));
       backward_.push_back(costs.op_cost(graph, op, samples, 1, device, Phase::kBackward));
     }
+    kept_.assign(graph.tensors.size(), false);
+    outlives_.assign(graph.tensors.size(), false);
+    for (const TensorId tensor : leaving) outlives_[tensor.index()] = true;
+    for (const OpId op : ops) {
+      for (const TensorId out : graph.op(op).outputs) {
+        if (is_watched(graph, out)) outlives_[out.index()] = true;
+        if (costs.keeps_output(graph.op(op), device)) kept_[out.index()] = true;
+      }
+    }
+    for (const TensorId tensor : kept_inputs(costs, graph, needs, ops, device)) {
+      kept_[tensor.index()] = true;
+    }
+    mark_needed_inputs(costs, graph, ops, device, kept_);
   }
 
-  // From the end, where all that is saved exists, to the start.
-  std::int64_t forward_bytes() const {
-    std::int64_t now = 0;
-    std::int64_t worst = 0;
-    for (std::size_t i = ops_.size(); i-- > 0;) {
-      worst = std::max(worst, now + forward_[i].workspace_bytes);
-      now -= forward_[i].saved_bytes + outputs_bytes(ops_[i], [](TensorId) { return true; });
+  std::int64_t saved_bytes() const {
+    std::int64_t bytes = 0;
+    for (const TensorId in : stage_inputs(graph_, ops_)) bytes += stays(in) ? bytes_of(in) : 0;
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      bytes += forward_[i].saved_bytes + outputs_bytes(ops_[i], [&](TensorId t) { return stays(t); });
     }
-    return worst;
+    return bytes;
+  }
+
+  // What the stage reads is there from its start to its end.
+  std::int64_t forward_bytes(std::int64_t saved_bytes) const {
+    std::vector<std::size_t> last_reader(graph_.tensors.size(), 0);
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      for (const TensorId in : graph_.op(ops_[i]).inputs) last_reader[in.index()] = i;
+    }
+    std::int64_t now = stage_input_bytes(graph_, ops_, samples_);
+    std::int64_t worst = 0;
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      const Operator& op = graph_.op(ops_[i]);
+      now += forward_[i].saved_bytes + outputs_bytes(ops_[i], [](TensorId) { return true; });
+      worst = std::max(worst, now + forward_[i].workspace_bytes);
+      std::vector<TensorId> ending = op.inputs;
+      std::ranges::sort(ending);
+      ending.erase(std::ranges::unique(ending).begin(), ending.end());
+      for (const TensorId in : ending) {
+        if (is_made_here(in) && !stays(in) && last_reader[in.index()] == i) now -= bytes_of(in);
+      }
+    }
+    return std::max<std::int64_t>(0, worst - saved_bytes);
   }
 
   // `ends`: what an operator saved and made ends with its backward, and so do the gradients of
@@ -67,7 +111,7 @@ class Walk {
       }
       if (ends) {
         now -= forward_[i].saved_bytes +
-               outputs_bytes(ops_[i], [&](TensorId t) { return !outlives_backward(t); });
+               outputs_bytes(ops_[i], [&](TensorId t) { return stays(t) && !outlives_[t.index()]; });
       }
       now += made_to_wait(ops_[i]);
       for (const ParamId param : graph_.op(ops_[i]).params) {
@@ -110,8 +154,8 @@ class Walk {
     return std::ranges::any_of(graph_.op(op).outputs,
                                [&](TensorId t) { return needs_[t.index()]; });
   }
-  bool outlives_backward(TensorId tensor) const {
-    return is_watched(graph_, tensor) || std::ranges::binary_search(leaving_, tensor);
+  bool stays(TensorId tensor) const {
+    return kept_[tensor.index()] || outlives_[tensor.index()];
   }
   bool is_made_here(TensorId tensor) const {
     const OpId producer = graph_.tensor(tensor).producer;
@@ -140,14 +184,25 @@ class Walk {
   const Graph& graph_;
   const std::vector<bool>& needs_;
   const std::vector<OpId>& ops_;
-  const std::vector<TensorId>& leaving_;
   std::int64_t samples_;
   std::vector<OpCost> forward_;
   std::vector<OpCost> backward_;
-  std::vector<bool> waiting_;  // [tensor]: its gradient exists
+  std::vector<bool> kept_;      // [tensor]: for a backward
+  std::vector<bool> outlives_;  // [tensor]: the operators' backwards
+  std::vector<bool> waiting_;   // [tensor]: its gradient exists
 };
 
 }  // namespace
+
+std::vector<TensorId> kept_inputs(const CostModel& costs, const Graph& graph,
+                                  const std::vector<bool>& needs, const std::vector<OpId>& ops,
+                                  const DeviceType& device) {
+  std::vector<bool> kept = needs;  // what has a gradient is kept to have it
+  mark_needed_inputs(costs, graph, ops, device, kept);
+  std::vector<TensorId> inputs = stage_inputs(graph, ops);
+  std::erase_if(inputs, [&](TensorId in) { return !kept[in.index()]; });
+  return inputs;
+}
 
 TaskMemory task_memory(const CostModel& costs, const Graph& graph, const std::vector<bool>& needs,
                        const std::vector<OpId>& ops, const std::vector<TensorId>& leaving,
@@ -155,7 +210,8 @@ TaskMemory task_memory(const CostModel& costs, const Graph& graph, const std::ve
   TaskMemory memory;
   if (samples <= 0) return memory;
   Walk walk(costs, graph, needs, ops, leaving, samples, device);
-  memory.forward_bytes = walk.forward_bytes();
+  memory.saved_bytes = walk.saved_bytes();
+  memory.forward_bytes = walk.forward_bytes(memory.saved_bytes);
   memory.backward_bytes = walk.backward_bytes(/*ends=*/true);
   memory.input_gradient_bytes = walk.input_gradient_bytes();
   memory.input_half_bytes = walk.backward_bytes(/*ends=*/false);
@@ -164,42 +220,54 @@ TaskMemory task_memory(const CostModel& costs, const Graph& graph, const std::ve
   return memory;
 }
 
-std::vector<bool> tied_params(const Graph& graph) {
+TrainingFacts training_facts(const CostModel& costs, const Graph& graph, const DeviceType& device) {
+  TrainingFacts facts;
+  facts.needs = needs_gradient(graph);
+  facts.kept.assign(graph.tensors.size(), false);
+  facts.watched.assign(graph.tensors.size(), false);
   std::vector<int> holders(graph.params.size(), 0);
   for (const Operator& op : graph.ops) {
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      if (costs.keeps_input(op, i, device)) facts.kept[op.inputs[i].index()] = true;
+    }
+    for (const TensorId out : op.outputs) {
+      if (costs.keeps_output(op, device)) facts.kept[out.index()] = true;
+    }
     for (const ParamId param : op.params) ++holders[param.index()];
   }
-  std::vector<bool> tied(graph.params.size(), false);
-  for (std::size_t i = 0; i < tied.size(); ++i) {
-    tied[i] = graph.params[i].trainable && holders[i] > 1;
+  for (const Loss& loss : graph.losses) facts.watched[loss.tensor.index()] = true;
+  for (const Metric& metric : graph.metrics) facts.watched[metric.tensor.index()] = true;
+  for (std::size_t i = 0; i < holders.size(); ++i) {
+    facts.tied.push_back(graph.params[i].trainable && holders[i] > 1);
   }
-  return tied;
+  return facts;
 }
 
-OpTaskMemory op_task_memory(const Graph& graph, const std::vector<bool>& needs,
-                            const std::vector<bool>& tied, OpId id, std::int64_t samples,
-                            const OpCost& forward, const OpCost& backward) {
+OpTaskMemory op_task_memory(const Graph& graph, const TrainingFacts& facts, OpId id,
+                            std::int64_t samples, const OpCost& forward, const OpCost& backward) {
   const Operator& op = graph.op(id);
-  std::int64_t made = 0;
-  std::int64_t ended = 0;
-  std::int64_t given = 0;
+  std::int64_t made = 0;      // gradients of outputs
+  std::int64_t ended = 0;     // outputs that end with the backward
+  std::int64_t given = 0;     // gradients of inputs
+  std::int64_t not_kept = 0;  // outputs
   for (const TensorId t : op.outputs) {
-    if (!needs[t.index()]) continue;
     const std::int64_t bytes = tensor_bytes(graph.tensor(t), samples);
+    if (!facts.kept[t.index()]) not_kept += bytes;
+    if (!facts.needs[t.index()]) continue;
     made += bytes;
-    ended += is_watched(graph, t) ? 0 : bytes;
+    if (facts.kept[t.index()] && !facts.watched[t.index()]) ended += bytes;
   }
   if (made > 0) {
     for (const TensorId t : op.inputs) {
-      if (needs[t.index()]) given += tensor_bytes(graph.tensor(t), samples);
+      if (facts.needs[t.index()]) given += tensor_bytes(graph.tensor(t), samples);
     }
   }
   OpTaskMemory memory;
   memory.worst_bytes =
       std::max(forward.workspace_bytes, made > 0 ? made + backward.workspace_bytes : 0);
-  memory.kept_bytes = std::max<std::int64_t>(0, given - ended) + (made - ended);
+  memory.beside_bytes = std::max<std::int64_t>(0, given - ended) + (made - ended) + not_kept;
   for (const ParamId param : op.params) {
-    if (tied[param.index()]) memory.kept_bytes += param_bytes(graph.param(param));
+    if (facts.tied[param.index()]) memory.beside_bytes += param_bytes(graph.param(param));
   }
   return memory;
 }

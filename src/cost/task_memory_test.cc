@@ -97,7 +97,7 @@ TEST(TaskMemory, NothingIsTrainedWithoutAGradient) {
       task_memory(NumberedCosts(), graph, needs_gradient(graph), {kB, kC}, {}, 2, {});
   EXPECT_EQ(memory.backward_bytes, 0);
   EXPECT_EQ(memory.input_gradient_bytes, 0);
-  EXPECT_EQ(memory.forward_bytes, 2000);
+  EXPECT_EQ(memory.forward_bytes, 2000 + kTensor);  // c, which nobody reads
 }
 
 // Over every run of operators, whatever leaves: the planner's bound is one.
@@ -105,22 +105,23 @@ TEST(OpTaskMemory, SumsToAnUpperBound) {
   const Graph graph = skip_graph();
   const std::vector<bool> needs = needs_gradient(graph);
   const NumberedCosts costs;
+  const TrainingFacts facts = training_facts(costs, graph, {});
   const std::int64_t n = 2;
   for (int begin = 0; begin < 6; ++begin) {
     for (int end = begin + 1; end <= 6; ++end) {
       std::vector<OpId> ops;
       std::vector<TensorId> leaving;
       std::int64_t worst = 0;
-      std::int64_t kept = 0;
+      std::int64_t beside = 0;
       for (int i = begin; i < end; ++i) {
         const OpId op(i);
         ops.push_back(op);
         const OpTaskMemory one =
-            op_task_memory(graph, needs, tied_params(graph), op, n,
+            op_task_memory(graph, facts, op, n,
                            costs.op_cost(graph, op, n, 1, {}, Phase::kForward),
                            costs.op_cost(graph, op, n, 1, {}, Phase::kBackward));
         worst = std::max(worst, one.worst_bytes);
-        kept += one.kept_bytes;
+        beside += one.beside_bytes;
       }
       std::int64_t out = 0;
       for (const OpId op : ops) {
@@ -133,10 +134,59 @@ TEST(OpTaskMemory, SumsToAnUpperBound) {
         }
       }
       const TaskMemory exact = task_memory(costs, graph, needs, ops, leaving, n, {});
-      EXPECT_LE(std::max(exact.forward_bytes, exact.backward_bytes), worst + kept + out)
+      EXPECT_LE(std::max(exact.forward_bytes, exact.backward_bytes), worst + beside + out)
           << begin << " to " << end;
     }
   }
+}
+
+// Keeps the outputs of the relu, and of what the linears read nothing.
+class KeepsLittle : public NumberedCosts {
+ public:
+  bool keeps_input(const Operator& op, std::size_t, const DeviceType&) const override {
+    return op.kind != OpKind::kLinear;
+  }
+  bool keeps_output(const Operator& op, const DeviceType&) const override {
+    return op.kind == OpKind::kRelu;
+  }
+};
+
+std::int64_t saved_bytes(const CostModel& costs, const std::vector<OpId>& ops,
+                         const std::vector<TensorId>& leaving) {
+  const Graph graph = skip_graph();
+  return task_memory(costs, graph, needs_gradient(graph), ops, leaving, 2, {}).saved_bytes;
+}
+
+TEST(SavedBytes, CountEachTensorOnceAndWhatOperatorsKeepBeside) {
+  // a, which b and the sum read; b, c and the sum.
+  EXPECT_EQ(saved_bytes(NumberedCosts(), {kB, kC, kSum}, {output_of(kSum)}),
+            4 * kTensor + 2 * (10 + 20 + 30));
+}
+
+TEST(SavedBytes, CountWhatComesInAndWhatLeaves) {
+  EXPECT_EQ(saved_bytes(NumberedCosts(), {kC}, {output_of(kC)}), 2 * kTensor + 2 * 20);
+  EXPECT_EQ(task_memory(NumberedCosts(), skip_graph(), {}, {kC}, {}, 0, {}).saved_bytes, 0);
+}
+
+TEST(SavedBytes, LeaveOutWhatNoBackwardNeeds) {
+  // Of x, a and what x's linear keeps: x has no gradient and a linear does not need it; the
+  // relu needs a, and keeps b, which the next linear does not need.
+  EXPECT_EQ(saved_bytes(KeepsLittle(), {kA, kB}, {output_of(kB)}), 2 * kTensor + 2 * 10);
+  // d leaves or not; the sum is not needed by d.
+  EXPECT_EQ(saved_bytes(KeepsLittle(), {kD}, {output_of(kD)}), 2 * kTensor + 2 * 40);
+  EXPECT_EQ(saved_bytes(KeepsLittle(), {kC, kSum}, {output_of(kSum)}),
+            // a and b have gradients, c is needed by the sum
+            4 * kTensor + 2 * (20 + 30));
+}
+
+TEST(TaskMemory, WhatIsNotKeptIsThereToItsLastReader) {
+  // While the relu's forward runs x is there too, which ends with the stage's forward.
+  const TaskMemory memory = [] {
+    const Graph graph = skip_graph();
+    return task_memory(KeepsLittle(), graph, needs_gradient(graph), {kA, kB}, {output_of(kB)}, 2,
+                       {});
+  }();
+  EXPECT_EQ(memory.forward_bytes, 1000 + kTensor);
 }
 
 }  // namespace

@@ -379,7 +379,9 @@ StageMemory stage_memory(const Plan& plan, const Graph& graph, const CostModel& 
   const bool backward = has_backward(graph, needs, stage);
   const std::int64_t tasks = tasks_held(plan, graph, needs, id);
   StageMemory memory = stage_static_memory(graph, stage.ops, plan.optimizer);
-  const std::int64_t saved = stage_saved_bytes(costs, graph, stage.ops, samples, device);
+  const TaskMemory task =
+      task_memory(costs, graph, needs, stage.ops, leaving_tensors(plan, id), samples, device);
+  const std::int64_t saved = task.saved_bytes;
   const std::int64_t beside = kept_messages_bytes(plan, id, samples);
   memory.saved_bytes = tasks * (saved + beside);
   if (stage.recompute && backward) {
@@ -387,15 +389,13 @@ StageMemory stage_memory(const Plan& plan, const Graph& graph, const CostModel& 
     const std::int64_t kept = inputs + made_for_neighbours(plan, graph, id, samples);
     // Where backwards are in halves, the whole stays to the weight half.
     const std::int64_t whole = plan.schedule == ScheduleKind::kZbH1 ? tasks : 1;
-    memory.saved_bytes = tasks * (kept + beside) + whole * (saved - inputs);
+    memory.saved_bytes = tasks * (kept + beside) + whole * std::max<std::int64_t>(0, saved - inputs);
   }
   const std::vector<ParamId> params = stage_params(graph, stage.ops);
   memory.reduction_bytes = reduction_bound_bytes(
       memory.gradients_bytes, largest_gradient_bytes(graph, params),
       shares_params(plan, graph, id, params) ? devices_used(plan) : device_count(stage));
   memory.buffers_bytes = buffers_bytes(plan, graph, needs, id);
-  const TaskMemory task =
-      task_memory(costs, graph, needs, stage.ops, leaving_tensors(plan, id), samples, device);
   memory.workspace_bytes = task.forward_bytes;
   if (backward) {
     const bool halves = plan.schedule == ScheduleKind::kZbH1;

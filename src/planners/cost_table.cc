@@ -37,7 +37,7 @@ const CostTable::Column& CostTable::at(std::int64_t samples) {
           costs.op_cost(graph, op, samples, 1, device_, Phase::kRecompute).seconds);
     }
     column.saved_bytes.push_back(forward.saved_bytes);
-    column.task.push_back(op_task_memory(graph, needs_, tied_, op, samples, forward, backward));
+    column.task.push_back(op_task_memory(graph, facts_, op, samples, forward, backward));
   }
   return column;
 }

@@ -34,19 +34,18 @@ class CostTable {
   explicit CostTable(const Problem& problem)
       : problem_(&problem),
         device_(planning_device(*problem.cluster)),
-        needs_(needs_gradient(*problem.graph)),
-        tied_(tied_params(*problem.graph)) {}
+        facts_(training_facts(*problem.costs, *problem.graph, device_)) {}
 
   // Over `samples` samples on one rank.
   const Column& at(std::int64_t samples);
   const Problem& problem() const { return *problem_; }
   const DeviceType& device() const { return device_; }
+  const TrainingFacts& facts() const { return facts_; }
 
  private:
   const Problem* problem_;
   DeviceType device_;
-  std::vector<bool> needs_;
-  std::vector<bool> tied_;
+  TrainingFacts facts_;
   std::map<std::int64_t, Column> columns_;
 };
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/counter_random.h"
+#include "cost/kept_tensors.h"
 #include "graph/builder.h"
 #include "runtime/parameters.h"
 
@@ -33,6 +34,11 @@ struct OneOp {
   }
   at::Tensor forward() const { return outputs()[0]; }
 };
+
+c10::intrusive_ptr<c10::StorageImpl> storage_of(const at::Tensor& tensor) {
+  return c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
+      tensor.storage().unsafeGetStorageImpl());
+}
 
 at::Tensor normal(std::vector<std::int64_t> shape, std::uint64_t key) {
   const CounterRandom random(key);
@@ -285,6 +291,37 @@ std::vector<OneOp> examples(OpKind kind) {
 TEST(Operators, OutputsAndGradientsAreAsPromisedForEveryKind) {
   for (int kind = 0; kind < kOpKindCount; ++kind) {
     for (const OneOp& one : examples(static_cast<OpKind>(kind))) check(one);
+  }
+}
+
+// Which tensors' memory outlives their last name, for a backward.
+TEST(Operators, KeepForTheirBackwardsWhatIsSaidOfEveryKind) {
+  for (int kind = 0; kind < kOpKindCount; ++kind) {
+    for (const OneOp& example : examples(static_cast<OpKind>(kind))) {
+      SCOPED_TRACE(op_signature(example.graph, OpId(example.graph.op_count() - 1)));
+      OneOp one = example;
+      std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> inputs;
+      for (at::Tensor& input : one.inputs) {
+        input = input.clone();  // not a leaf, which its gradient would keep
+        inputs.emplace_back(storage_of(input));
+      }
+      std::vector<at::Tensor> made = one.outputs();
+      std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> outputs;
+      std::vector<std::shared_ptr<torch::autograd::Node>> backwards;
+      for (const at::Tensor& output : made) {
+        outputs.emplace_back(storage_of(output));
+        backwards.push_back(output.grad_fn());
+      }
+      one.inputs.clear();
+      made.clear();
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        // A backward that needs less than is said would be no fault, but a waste.
+        EXPECT_EQ(!inputs[i].expired(), runtime_keeps_input(one.op(), i)) << "input " << i;
+      }
+      for (const auto& output : outputs) {
+        EXPECT_EQ(!output.expired(), runtime_keeps_output(one.op()));
+      }
+    }
   }
 }
 

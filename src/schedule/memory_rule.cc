@@ -19,7 +19,8 @@ MemoryRule::MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& 
       rank_device_(schedule.ranks[rank.index()].device),
       needs_(needs_gradient(graph)),
       backward_(plan.stages.size(), false),
-      recompute_(plan.stages.size(), false) {
+      recompute_(plan.stages.size(), false),
+      kept_inputs_(plan.stages.size()) {
   if (schedule.training) {
     backward_ = stages_with_backward(plan, graph);
     recompute_ = stages_that_recompute(plan, backward_);
@@ -30,6 +31,7 @@ MemoryRule::MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& 
     const Stage& stage = plan.stages[s];
     if (std::ranges::find(stage.devices, rank_device_) == stage.devices.end()) continue;
     ops.insert(ops.end(), stage.ops.begin(), stage.ops.end());
+    kept_inputs_[s] = kept_inputs(costs, graph, needs_, stage.ops, device_);
     step_bytes_[StageId(s)] = stage_static_memory(graph, stage.ops, plan.optimizer).step_bytes;
   }
   const StageMemory all = stage_static_memory(graph, ops, plan.optimizer);
@@ -98,13 +100,22 @@ MemoryRule::Arrived MemoryRule::arrived(const Action& task) const {
         in.copied += message;
         continue;
       }
-      in.kept += message;
+      std::int64_t kept = 0;
       for (const TensorId tensor : edge.tensors) {
-        in.tensors += tensor_bytes(graph_.tensor(tensor), part.samples.size());
+        if (is_kept_input(task.stage, tensor)) {
+          kept += tensor_bytes(graph_.tensor(tensor), part.samples.size());
+        }
       }
+      in.tensors += kept;
+      (kept > 0 ? in.kept : in.copied) += message;
     }
   }
   return in;
+}
+
+bool MemoryRule::is_kept_input(StageId stage, TensorId tensor) const {
+  return recompute_[stage.index()] ||
+         std::ranges::binary_search(kept_inputs_[stage.index()], tensor);
 }
 
 std::int64_t MemoryRule::held_bytes(const Action& task) {
@@ -219,11 +230,12 @@ const MemoryRule::TaskBytes& MemoryRule::task_bytes(StageId stage, std::int64_t 
   TaskBytes& bytes = at->second;
   if (!is_new || samples <= 0) return bytes;
   const std::vector<OpId>& ops = plan_.stage(stage).ops;
-  bytes.saved = bytes.kept = stage_saved_bytes(costs_, graph_, ops, samples, device_);
   bytes.beside =
       task_memory(costs_, graph_, needs_, ops, leaving_tensors(plan_, stage), samples, device_);
+  bytes.saved = bytes.kept = bytes.beside.saved_bytes;
   if (recompute_[stage.index()]) {
     bytes.kept = stage_input_bytes(graph_, ops, samples);
+    bytes.saved = std::max(bytes.saved, bytes.kept);
     bytes.results = outputs_bytes(stage, samples) + watched_bytes(stage, samples);
   }
   return bytes;

@@ -51,6 +51,7 @@ class MemoryRule {
     std::int64_t copied = 0;   // messages
   };
   Arrived arrived(const Action& task) const;
+  bool is_kept_input(StageId stage, TensorId tensor) const;
   // From the forward's end on.
   std::int64_t held_bytes(const Action& task);
   std::int64_t gathered_bytes(const Action& task) const;
@@ -78,6 +79,7 @@ class MemoryRule {
   std::vector<bool> backward_;  // [stage]: in this schedule
   std::vector<bool> edge_backward_;
   std::vector<bool> recompute_;  // [stage]: in this schedule
+  std::vector<std::vector<TensorId>> kept_inputs_;  // [stage of this rank]
   std::int64_t static_bytes_ = 0;
   std::map<StageId, std::int64_t> step_bytes_;
   std::map<std::pair<StageId, std::int64_t>, TaskBytes> task_bytes_;  // by stage, samples

@@ -32,7 +32,7 @@ namespace graphpipe {
 //
 // What memory counts, on each rank:
 //   static     weights, gradients, optimiser state (weights alone where nothing is trained)
-//   saved      what a forward saves (stage_saved_bytes of its samples), from its start to
+//   saved      what a forward saves (cost/task_memory.h), from its start to
 //              the end of the backward or, of one in halves, to the free after the weight half;
 //              of a stage that recomputes its inputs alone (stage_input_bytes) from the
 //              forward's start, and the rest from the recompute's
@@ -43,7 +43,7 @@ namespace graphpipe {
 //   received   a message, from its post to its free; one that brings all that a forward reads
 //              over its edge is itself what is saved of it, and ends as that does
 //   sent       a message, from start_send to wait_send: it is a packed copy
-//   workspace  beside these while a task runs, at its worst operator (cost/task_memory.h), with
+//   workspace  beside these while a task runs, at its worst operator, with
 //              copies of gradients that come in parts or from several readers; the temporaries
 //              of the optimiser, while a step runs. Of a stage that recomputes moreover, while a
 //              forward runs, the rest of what a whole forward saves, and while one of its messages

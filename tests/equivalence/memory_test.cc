@@ -77,6 +77,7 @@ TEST_P(Memory, IsNeverAboveTheVerifiers) {
        measure_actions(plan, graph, *dataset, lesson, costs)) {
     const auto worst = std::ranges::max_element(rank, {}, &ActionMemory::measured_bytes);
     const auto counted = std::ranges::max_element(rank, {}, &ActionMemory::counted_bytes);
+    fmt::print("RATIO {:.4f} {} {} {} of {}: {} at {} ({} counted); {} at {} ({} measured)\n", double(worst->measured_bytes) / double(counted->counted_bytes), c.model.substr(0,10), c.planner, plan.stages.size(), devices_used(plan), worst->measured_bytes, worst->action, worst->counted_bytes, counted->counted_bytes, counted->action, counted->measured_bytes);
     EXPECT_LE(worst->measured_bytes, counted->counted_bytes) << worst->action;
     EXPECT_GE(worst->measured_bytes, counted->counted_bytes / 2) << counted->action;
   }

@@ -153,6 +153,7 @@ class PieceBuilder {
       const std::int64_t bytes = tensor_bytes(tensor, 1);
       (tensor.batched ? size.per_sample_bytes : size.constant_bytes) = bytes;
       size.gradient = needs[t];
+      size.stays = table_.facts().kept[t] || table_.facts().watched[t];
       if (tensor.producer.valid()) size.producer = position_of_op[tensor.producer.index()];
       pieces_.tensors.push_back(size);
     }
@@ -245,7 +246,7 @@ class LineClasses {
     hash = combine_hash(hash, std::bit_cast<std::uint64_t>(column.backward_s[i]));
     hash = combine_hash(hash, static_cast<std::uint64_t>(column.saved_bytes[i]));
     hash = combine_hash(hash, static_cast<std::uint64_t>(column.task[i].worst_bytes));
-    hash = combine_hash(hash, static_cast<std::uint64_t>(column.task[i].kept_bytes));
+    hash = combine_hash(hash, static_cast<std::uint64_t>(column.task[i].beside_bytes));
     if (column.recompute_s.empty()) return;
     hash = combine_hash(hash, std::bit_cast<std::uint64_t>(column.recompute_s[i]));
   }
@@ -285,6 +286,7 @@ class LineClasses {
       for (const TensorUse& use : info.inputs) add_input(use, span, readers[use.tensor]);
       for (const int out : info.outputs) {
         add(tensor(out).gradient ? 1 : 0);
+        add(tensor(out).stays ? 1 : 0);
         add(tensor(out).consumers - readers[out]);
         add(tensor(out).between - between[out]);
       }

@@ -57,6 +57,7 @@ struct TensorSize {
   std::int64_t per_sample_bytes = 0;
   std::int64_t constant_bytes = 0;
   bool gradient = false;     // one flows back into it
+  bool stays = true;         // to the backward of what makes it; else only if it leaves a stage
   int producer = -1;         // position; -1: an input of the graph
   int consumers = 0;         // operators that read it
   std::int64_t between = 0;  // sum of their TensorUse::between

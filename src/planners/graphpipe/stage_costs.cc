@@ -52,7 +52,7 @@ const SampleColumn& ColumnStore::at(std::int64_t samples) {
     if (!costs.recompute_s.empty()) {
       column.recompute_s.push_back(column.recompute_s.back() + costs.recompute_s[i] * slowdown);
     }
-    column.beside_bytes.push_back(column.beside_bytes.back() + costs.task[i].kept_bytes);
+    column.beside_bytes.push_back(column.beside_bytes.back() + costs.task[i].beside_bytes);
     worst.push_back(costs.task[i].worst_bytes);
   }
   if (std::ranges::all_of(worst, [](std::int64_t bytes) { return bytes == 0; })) return column;

@@ -33,7 +33,7 @@ struct SampleColumn {
   std::vector<double> compute_s;           // [position]: of the positions before
   std::vector<double> recompute_s;         // likewise; empty where no stage may recompute
   std::vector<std::int64_t> saved_bytes;   // likewise
-  std::vector<std::int64_t> beside_bytes;  // likewise, OpTaskMemory::kept_bytes
+  std::vector<std::int64_t> beside_bytes;  // likewise, OpTaskMemory::beside_bytes
   // [k][position]: the largest OpTaskMemory::worst_bytes of 2^k positions from here; empty:
   // all zero.
   std::vector<std::vector<std::int64_t>> worst;

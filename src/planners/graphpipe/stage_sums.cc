@@ -75,6 +75,7 @@ void StageAccumulator::read(const TensorUse& use) {
   count_message(tensor, -1, -use.between);
   if (readers_[at(use.tensor)] < tensor.consumers) return;
   --sums_.crossing;
+  if (!tensor.stays) sums_.saved.add(tensor, -1);
   sums_.out.add(tensor, -1);
   if (tensor.gradient) sums_.in.add(tensor, -1);
 }
@@ -82,9 +83,9 @@ void StageAccumulator::read(const TensorUse& use) {
 void StageAccumulator::make(int t) {
   const TensorSize& tensor = pieces_.tensors[at(t)];
   if (readers_[at(t)] > 0) count_inward(t, -1);
-  sums_.saved.add(tensor, 1);
   if (tensor.gradient) ++sums_.with_gradient;
   const int outside = tensor.consumers - readers_[at(t)];
+  if (tensor.stays || outside > 0) sums_.saved.add(tensor, 1);
   if (outside == 0) return;
   ++sums_.crossing;
   sums_.out.add(tensor, 1);

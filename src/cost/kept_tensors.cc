@@ -1,0 +1,58 @@
+#include "cost/kept_tensors.h"
+
+#include "base/error.h"
+
+namespace graphpipe {
+
+bool runtime_keeps_input(const Operator& op, std::size_t input) {
+  switch (op.kind) {
+    case OpKind::kLinear:
+    case OpKind::kMatmul:
+    case OpKind::kAttention:
+    case OpKind::kLayerNorm:
+    case OpKind::kGelu:
+    case OpKind::kMul:
+    case OpKind::kEmbedding:
+    case OpKind::kConv1d:
+    case OpKind::kConv2d:
+    case OpKind::kConvTranspose2d:
+    case OpKind::kMaxPool2d:
+    case OpKind::kAvgPool2d:
+    case OpKind::kBatchNorm:
+    case OpKind::kBinaryCrossEntropy:
+      return true;
+    case OpKind::kCrossEntropy:  // the target; of logits their softmax
+      return input == 1;
+    case OpKind::kSoftmax:
+    case OpKind::kRelu:
+    case OpKind::kSigmoid:
+    case OpKind::kTanh:
+    case OpKind::kAdd:
+    case OpKind::kAddParameter:
+    case OpKind::kConcat:
+    case OpKind::kEmbeddingBag:
+    case OpKind::kDropout:
+    case OpKind::kReshape:
+    case OpKind::kTranspose:
+    case OpKind::kSlice:
+    case OpKind::kSplit:
+    case OpKind::kPad:
+    case OpKind::kMean:
+    case OpKind::kGlobalAvgPool:
+    case OpKind::kResize:
+    case OpKind::kLstm:  // a copy that has the steps first
+    case OpKind::kGru:
+    case OpKind::kMseLoss:  // the difference
+    case OpKind::kCorrect:
+      return false;
+  }
+  GP_CHECK(false, "operator {} has no kind", op.name);
+  return true;
+}
+
+bool runtime_keeps_output(const Operator& op) {
+  return op.kind == OpKind::kRelu || op.kind == OpKind::kSoftmax || op.kind == OpKind::kSigmoid ||
+         op.kind == OpKind::kTanh;
+}
+
+}  // namespace graphpipe
