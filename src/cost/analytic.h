@@ -21,8 +21,9 @@
 // of an LSTM or GRU, a bag's ids and lengths, the difference or the log-probabilities
 // inside a loss; and, on CPU cores alone (where plans are trained and memory is compared),
 // attention's queries, keys, values and context.
-// Workspace: tensors inside the operator, and in a backward the gradients that go in and
-// out and the parameters' before they are added up.
+// There too an operator keeps the inputs and outputs that its backward needs, and no others.
+// Workspace: tensors inside the operator, and in a backward the gradients of its inputs and
+// of its parameters, before they are added up.
 
 #pragma once
 

@@ -325,13 +325,16 @@ StageMemory stage_static_memory(const Graph& graph, const std::vector<OpId>& ops
   return memory;
 }
 
-// The bucket's gradients are put together. Everybody's share of the own part comes in, and
-// one's own shares of the others' parts go out. When these are gone, the sum of the own part goes
-// out and the others' come in, as many bytes; the sum itself is there all the while.
+// The bucket's gradients are put together, and end as they are copied. Everybody's share of the
+// own part comes in, and one's own shares of the others' parts go out. When these are gone, the sum
+// of the own part goes out and the others' come in, as many bytes; the sum itself is there all the
+// while.
 ReductionMemory reduction_memory(std::int64_t bucket_bytes, std::int64_t holders) {
   const std::int64_t part = divide_up(bucket_bytes, holders) + kLargestElementBytes;
   const std::int64_t one_way = (holders - 1) * (part + kMessageHeaderBytes);
-  return {.started_bytes = bucket_bytes + 2 * one_way, .wait_bytes = part};
+  return {.started_bytes = 2 * one_way,
+          .start_bytes = std::max<std::int64_t>(0, bucket_bytes - 2 * one_way),
+          .wait_bytes = part + kMessageHeaderBytes};
 }
 
 std::int64_t reduction_bound_bytes(std::int64_t gradient_bytes, std::int64_t largest_bytes,
@@ -340,7 +343,7 @@ std::int64_t reduction_bound_bytes(std::int64_t gradient_bytes, std::int64_t lar
   const std::int64_t bucket = std::min(gradient_bytes, std::max(kBucketBytes, largest_bytes));
   const ReductionMemory one = reduction_memory(bucket, holders);
   const std::int64_t under_way = gradient_bytes > bucket ? 2 : 1;
-  return under_way * one.started_bytes + one.wait_bytes;
+  return under_way * one.started_bytes + std::max(one.start_bytes, one.wait_bytes);
 }
 
 std::int64_t message_bytes(const Graph& graph, const std::vector<bool>& needs,
@@ -389,7 +392,8 @@ StageMemory stage_memory(const Plan& plan, const Graph& graph, const CostModel& 
     const std::int64_t kept = inputs + made_for_neighbours(plan, graph, id, samples);
     // Where backwards are in halves, the whole stays to the weight half.
     const std::int64_t whole = plan.schedule == ScheduleKind::kZbH1 ? tasks : 1;
-    memory.saved_bytes = tasks * (kept + beside) + whole * std::max<std::int64_t>(0, saved - inputs);
+    memory.saved_bytes =
+        tasks * (kept + beside) + whole * std::max<std::int64_t>(0, saved - inputs);
   }
   const std::vector<ParamId> params = stage_params(graph, stage.ops);
   memory.reduction_bytes = reduction_bound_bytes(

@@ -54,7 +54,8 @@ inline constexpr std::int64_t kBucketBytes = std::int64_t{25} << 20;
 
 // What the sum of a bucket over `holders` ranks takes on each of them, beside the gradients.
 struct ReductionMemory {
-  std::int64_t started_bytes = 0;  // a copy and messages, from the start to the wait's end
+  std::int64_t started_bytes = 0;  // messages, from the start to the wait's end
+  std::int64_t start_bytes = 0;    // beside them, while it is started
   std::int64_t wait_bytes = 0;     // beside them, while it is waited for
 };
 ReductionMemory reduction_memory(std::int64_t bucket_bytes, std::int64_t holders);

@@ -19,27 +19,6 @@
 namespace graphpipe {
 namespace {
 
-// The operator that stands for each signature: the one with the most gradients to compute;
-// of several, the first.
-std::map<std::string, OpId> representatives(const Graph& graph) {
-  const std::vector<bool> needs = needs_gradient(graph);
-  const auto gradients = [&](OpId id) {
-    const Operator& op = graph.op(id);
-    const auto count = [&](const std::vector<TensorId>& tensors) {
-      return std::count_if(tensors.begin(), tensors.end(),
-                           [&](TensorId tensor) { return needs[tensor.index()]; });
-    };
-    return count(op.inputs) + count(op.outputs);
-  };
-  std::map<std::string, OpId> chosen;
-  for (std::size_t i = 0; i < graph.op_count(); ++i) {
-    const OpId id(i);
-    const auto [found, added] = chosen.try_emplace(op_signature(graph, id), id);
-    if (!added && gradients(id) > gradients(found->second)) found->second = id;
-  }
-  return chosen;
-}
-
 std::string cpu_name() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -170,6 +149,25 @@ double ping_pong_s(Transport& transport, std::int64_t bytes, int rounds) {
 }
 
 }  // namespace
+
+std::map<std::string, OpId> representatives(const Graph& graph) {
+  const std::vector<bool> needs = needs_gradient(graph);
+  const auto gradients = [&](OpId id) {
+    const Operator& op = graph.op(id);
+    const auto count = [&](const std::vector<TensorId>& tensors) {
+      return std::count_if(tensors.begin(), tensors.end(),
+                           [&](TensorId tensor) { return needs[tensor.index()]; });
+    };
+    return count(op.inputs) + count(op.outputs);
+  };
+  std::map<std::string, OpId> chosen;
+  for (std::size_t i = 0; i < graph.op_count(); ++i) {
+    const OpId id(i);
+    const auto [found, added] = chosen.try_emplace(op_signature(graph, id), id);
+    if (!added && gradients(id) > gradients(found->second)) found->second = id;
+  }
+  return chosen;
+}
 
 TransferLine fit_transfer_line(const std::vector<TransferTime>& times) {
   // Minimises sum(((a + b x - t) / t)^2).

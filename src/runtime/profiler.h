@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,10 @@ struct ProfileOptions {
   int repeats = 5;                    // of which the median is taken
   double least_s = 0.001;             // of one measurement, repeated to get there
 };
+
+// The operator that stands for each signature: the one with the most gradients to compute;
+// of several, the first.
+std::map<std::string, OpId> representatives(const Graph& graph);
 
 // Measures every distinct operator signature once per sample count, forward and backward,
 // with random inputs, on every rank at the same time; messages between ranks 0 and 1; and

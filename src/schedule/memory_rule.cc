@@ -67,8 +67,10 @@ MemoryEffect MemoryRule::of(const Action& action) {
       return {-action.bytes, 0};
     case ActionKind::kFree:
       return of_free(action);
-    case ActionKind::kStartReduce:
-      return {reduction(action).started_bytes, 0};
+    case ActionKind::kStartReduce: {
+      const ReductionMemory memory = reduction(action);
+      return {memory.started_bytes, memory.start_bytes};
+    }
     case ActionKind::kWaitReduce: {
       const ReductionMemory memory = reduction(action);
       return {-memory.started_bytes, memory.started_bytes + memory.wait_bytes};

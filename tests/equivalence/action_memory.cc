@@ -28,7 +28,7 @@ void count_actions(const Schedule& schedule, const Plan& plan, const Graph& grap
 
 std::vector<std::vector<ActionMemory>> measure_actions(const Plan& plan, const Graph& graph,
                                                        const Dataset& dataset, const Lesson& lesson,
-                                                       const CostModel& costs) {
+                                                       const CostModel& costs, TransportKind kind) {
   install_counting_allocator();
   std::vector<std::vector<ActionMemory>> ranks(static_cast<std::size_t>(devices_used(plan)));
   RankTrainerOptions options;
@@ -43,15 +43,18 @@ std::vector<std::vector<ActionMemory>> measure_actions(const Plan& plan, const G
     if (position > 0) note_peak();
     actions->push_back({to_text(action, plan), 0, 0});
   };
-  run_ranks(plan, graph, dataset, options, [&](RankTrainer& trainer, int rank) {
-    actions = &ranks[static_cast<std::size_t>(rank)];
-    for (std::size_t i = 0; i < lesson.batches.size(); ++i) {
-      actions->clear();
-      reset_peak_tensor_bytes();
-      trainer.train(lesson.batches[i], static_cast<std::int64_t>(i), true, part_of(lesson, i));
-    }
-    if (!actions->empty()) note_peak();
-  });
+  run_ranks(
+      plan, graph, dataset, options,
+      [&](RankTrainer& trainer, int rank) {
+        actions = &ranks[static_cast<std::size_t>(rank)];
+        for (std::size_t i = 0; i < lesson.batches.size(); ++i) {
+          actions->clear();
+          reset_peak_tensor_bytes();
+          trainer.train(lesson.batches[i], static_cast<std::int64_t>(i), true, part_of(lesson, i));
+        }
+        if (!actions->empty()) note_peak();
+      },
+      kind);
   const auto samples = static_cast<std::int64_t>(lesson.batches.back().size());
   const Schedule schedule = lower(build_schedule(plan, graph, samples), plan, graph);
   const Cluster cluster = test_cluster(devices_used(plan));

@@ -22,6 +22,6 @@ struct ActionMemory {
 // [rank][action] of the last mini-batch of the lesson, ranks as threads.
 std::vector<std::vector<ActionMemory>> measure_actions(const Plan& plan, const Graph& graph,
                                                        const Dataset& dataset, const Lesson& lesson,
-                                                       const CostModel& costs);
+                                                       const CostModel& costs, TransportKind kind);
 
 }  // namespace graphpipe

@@ -69,20 +69,20 @@ StepPart part_of(const Lesson& lesson, std::size_t i) {
 }
 
 void run_ranks(const Plan& plan, const Graph& graph, const Dataset& dataset,
-               const RankTrainerOptions& options, const RankBody& body) {
+               const RankTrainerOptions& options, const RankBody& body, TransportKind kind) {
   const int ranks = devices_used(plan);
   const Cluster cluster = test_cluster(ranks);
   // Connecting takes longer than training something this small, so connections are used
   // again, except after a failure.
-  static std::map<int, std::vector<std::unique_ptr<Transport>>> connected;
-  std::vector<std::unique_ptr<Transport>> transports = std::move(connected[ranks]);
-  connected.erase(ranks);
-  if (transports.empty()) transports = connect_threads(ranks, kTimeoutS);
+  static std::map<std::pair<int, TransportKind>, std::vector<std::unique_ptr<Transport>>> connected;
+  std::vector<std::unique_ptr<Transport>> transports = std::move(connected[{ranks, kind}]);
+  connected.erase({ranks, kind});
+  if (transports.empty()) transports = connect_threads(ranks, kTimeoutS, kind);
   run_thread_ranks(transports, [&](Transport& transport) {
     RankTrainer trainer(plan, graph, cluster, dataset, transport, options);
     body(trainer, transport.rank());
   });
-  connected[ranks] = std::move(transports);
+  connected[{ranks, kind}] = std::move(transports);
 }
 
 Outcome train_by_plan(const Plan& plan, const Graph& graph, const Dataset& dataset,

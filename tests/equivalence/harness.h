@@ -43,7 +43,8 @@ using RankBody = std::function<void(RankTrainer& trainer, int rank)>;
 
 // Runs `body` with a trainer on every rank of the plan; throws as run_thread_ranks().
 void run_ranks(const Plan& plan, const Graph& graph, const Dataset& dataset,
-               const RankTrainerOptions& options, const RankBody& body);
+               const RankTrainerOptions& options, const RankBody& body,
+               TransportKind kind = TransportKind::kAuto);
 
 Outcome train_by_plan(const Plan& plan, const Graph& graph, const Dataset& dataset,
                       const Lesson& lesson);

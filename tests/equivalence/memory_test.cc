@@ -1,10 +1,12 @@
 // What a rank's tensors take is what the verifier says, by bytes measured operator by operator.
+// Over sockets, where every message that is sent has been packed into memory of its own, as is
+// counted: through shared memory a rank takes less, by what its peers had posted in time.
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "cost/analytic.h"
 #include "cost/profile.h"
 #include "data/dataset.h"
 #include "equivalence/action_memory.h"
@@ -36,12 +38,9 @@ std::string name_of(const testing::TestParamInfo<MemoryCase>& c) {
 // Bytes alone: what the times come to is of no matter here.
 Profile profile_of(const Graph& graph, std::int64_t micro_batch) {
   Profile profile;
-  for (std::size_t i = 0; i < graph.op_count(); ++i) {
-    const OpId op(i);
-    ProfileEntry& entry = profile.entries[op_signature(graph, op)];
-    if (!entry.points.empty()) continue;
+  for (const auto& [signature, op] : representatives(graph)) {
     for (const std::int64_t samples : {micro_batch / 2, micro_batch}) {
-      entry.points.push_back(measure_op(graph, op, samples, 1, 0));
+      profile.entries[signature].points.push_back(measure_op(graph, op, samples, 1, 0));
     }
   }
   return profile;
@@ -49,16 +48,17 @@ Profile profile_of(const Graph& graph, std::int64_t micro_batch) {
 
 class Memory : public testing::TestWithParam<MemoryCase> {};
 
-TEST_P(Memory, IsNeverAboveTheVerifiers) {
+TEST_P(Memory, IsWithinATenthOfTheVerifiersAndNeverAbove) {
   install_counting_allocator();
   const MemoryCase& c = GetParam();
   const Graph graph = load_model(c.model);
   const ProfiledCosts costs(profile_of(graph, c.micro_batch), "memory.profile.json");
+  const AnalyticCosts planned_by;  // the same plan each time
   const Cluster cluster = test_cluster(c.ranks);
   Problem problem;
   problem.graph = &graph;
   problem.cluster = &cluster;
-  problem.costs = &costs;
+  problem.costs = &planned_by;
   problem.mini_batch = c.mini_batch;
   problem.options.micro_batches = {c.micro_batch};
   problem.options.optimizer = c.optimizer;
@@ -69,17 +69,17 @@ TEST_P(Memory, IsNeverAboveTheVerifiers) {
   const auto dataset = synthetic_dataset(graph, 2 * c.mini_batch, 5);
   Lesson lesson;
   lesson.options.optimizer = c.optimizer;
+  if (c.optimizer == OptimizerKind::kSgdMomentum) lesson.options.momentum = 0.9;
   for (std::int64_t i = 0; i < 2 * c.mini_batch; ++i) {
     if (i % c.mini_batch == 0) lesson.batches.emplace_back();
     lesson.batches.back().push_back(i);
   }
   for (const std::vector<ActionMemory>& rank :
-       measure_actions(plan, graph, *dataset, lesson, costs)) {
+       measure_actions(plan, graph, *dataset, lesson, costs, TransportKind::kGloo)) {
     const auto worst = std::ranges::max_element(rank, {}, &ActionMemory::measured_bytes);
     const auto counted = std::ranges::max_element(rank, {}, &ActionMemory::counted_bytes);
-    fmt::print("RATIO {:.4f} {} {} {} of {}: {} at {} ({} counted); {} at {} ({} measured)\n", double(worst->measured_bytes) / double(counted->counted_bytes), c.model.substr(0,10), c.planner, plan.stages.size(), devices_used(plan), worst->measured_bytes, worst->action, worst->counted_bytes, counted->counted_bytes, counted->action, counted->measured_bytes);
     EXPECT_LE(worst->measured_bytes, counted->counted_bytes) << worst->action;
-    EXPECT_GE(worst->measured_bytes, counted->counted_bytes / 2) << counted->action;
+    EXPECT_GE(worst->measured_bytes, counted->counted_bytes * 9 / 10) << counted->action;
   }
 }
 
@@ -87,6 +87,9 @@ INSTANTIATE_TEST_SUITE_P(
     Plans, Memory,
     testing::Values(
         MemoryCase{"movielens", "graphpipe", 4, 256, 64, OptimizerKind::kAdam},
+        MemoryCase{"movielens", "data-parallel", 2, 256, 64, OptimizerKind::kAdam},
+        MemoryCase{"candle-uno:branches=3,layers=3,hidden=64,features=64,top_layers=2", "gpipe", 4,
+                   256, 32, OptimizerKind::kAdam},
         MemoryCase{"movielens", "gpipe", 3, 256, 64, OptimizerKind::kSgdMomentum},
         MemoryCase{"two-branch:blocks=2,sequence=16,hidden=32,heads=2,ffn=64", "graphpipe", 4, 64,
                    8},
