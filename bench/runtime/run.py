@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Overhead of the executor, time to the first iteration, the transports against each
-other, two ranks against one, and memory against the number of micro-batches. Prints four
-Markdown tables; README.md beside this file has the recipe.
+other, what of the transfers is waited for, two ranks against one, the same through PyTorch's
+own pipeline, and memory against the number of micro-batches. Prints six Markdown tables;
+README.md beside this file has the recipe.
 
     bench/runtime/run.py [build/full/bin/graphpipe]
 """
 import concurrent.futures
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -92,6 +94,36 @@ def transports(folder):
               flush=True)
 
 
+def messages(path):
+    """(send, receive) of each message of the last iteration of a run, as trace events."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as trace:
+        graphpipe("train", path, "--data", "synthetic", "--iterations", 20, "--lr", "0.001", "--json",
+                  "--trace", trace.name)
+        events = json.loads(pathlib.Path(trace.name).read_text())["traceEvents"]
+    spans = {e["name"]: e for e in events if e["ph"] == "X"}  # unreplicated: names are unique
+    return [(e, spans["recv" + name[4:]]) for name, e in spans.items() if name.startswith("send ")]
+
+
+def hidden(folder):
+    """What of the transfers ranks wait for: from the send's start, or from when the receiver
+    asks for it if that is later, to when the receiver goes on."""
+    print("| plan | messages | there when asked for | waited for a message | of the iteration |")
+    print("|---|---|---|---|---|")
+    plans = [(f"movielens, 4 ranks, b = {b}", plan(folder, 4, b, MINI_BATCH)) for b in (64, 256)]
+    for name, path in [*plans, ("chain, 2 ranks", chain_plan(folder, 2))]:
+        shares, waits, parts = [], [], []
+        for _ in range(RUNS):
+            pairs = messages(path)
+            waited = [max(0, r["ts"] + r["dur"] - max(r["ts"], s["ts"])) for s, r in pairs]
+            ends = [r["ts"] + r["dur"] for _, r in pairs]
+            ranks = len({r["pid"] for _, r in pairs} | {s["pid"] for s, _ in pairs})
+            shares.append(sum(r["ts"] >= s["ts"] + s["dur"] for s, r in pairs) / len(pairs))
+            waits.append(sum(waited) / len(waited))
+            parts.append(sum(waited) / ranks / max(ends))
+        print(f"| {name} | {len(pairs)} | {100 * median(shares):.0f} % | {median(waits):.0f} us "
+              f"| {100 * median(parts):.1f} % |", flush=True)
+
+
 def chain_plan(folder, ranks):
     path = f"{folder}/chain-{ranks}.plan.json"
     graphpipe("plan", CHAIN, "--cluster", f"local:{ranks}", "--mini-batch", 64, "--micro-batch", 4,
@@ -121,6 +153,25 @@ def scaling(folder):
           f"| {beside / alone:.2f}x |", flush=True)
 
 
+def torch_pipe():
+    """The same chain through PyTorch's own pipeline, where Debian's python3-torch is there."""
+    script = pathlib.Path(__file__).with_name("torch_pipe.py")
+    runs = []
+    for _ in range(3):
+        done = subprocess.run(["/usr/bin/python3", str(script)], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, check=False,
+                              env={**os.environ, "OMP_NUM_THREADS": "1"})
+        if done.returncode != 0:
+            print("PyTorch's pipeline was not run (apt-get install python3-torch): "
+                  f"{done.stderr.strip().splitlines()[-1]}")
+            return
+        runs.append(json.loads(done.stdout.splitlines()[-1]))
+    whole, piped = (median([run[key] for run in runs]) for key in ("whole_s", "piped_s"))
+    print(f"| PyTorch {runs[0]['torch']}, whole | in two parts | speed-up |")
+    print("|---|---|---|")
+    print(f"| {1e3 * whole:.0f} ms | {1e3 * piped:.0f} ms | {whole / piped:.2f}x |", flush=True)
+
+
 def memory(folder):
     """One partition, its mini-batch grown from what is in flight to 16 times that."""
     path = plan(folder, 4, 32, 4096)
@@ -148,7 +199,11 @@ def main():
         print()
         transports(folder)
         print()
+        hidden(folder)
+        print()
         scaling(folder)
+        print()
+        torch_pipe()
         print()
         memory(folder)
 
