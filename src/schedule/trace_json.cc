@@ -73,6 +73,11 @@ class Writer {
     if (kind == ActionKind::kForward) return "forward";
     return kind == ActionKind::kRecompute ? "recompute" : "backward";
   }
+  static std::string_view transfer_category(ActionKind kind) {
+    if (kind == ActionKind::kStartSend) return "message";
+    const bool waits = kind == ActionKind::kWaitReceive || kind == ActionKind::kWaitSend;
+    return waits ? "wait" : "update";
+  }
   static Reader reader_key(const TraceEvent& event) {
     const Direction direction =
         event.action.kind == ActionKind::kForward ? Direction::kForward : Direction::kBackward;
@@ -101,7 +106,7 @@ class Writer {
     const bool message = a.kind == ActionKind::kStartSend;
     record(R"("name":"{}","cat":"{}","ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},)"
            R"("args":{{"bytes":{}}})",
-           to_text(a, plan_), message ? "message" : "update", event.rank.value, lane,
+           to_text(a, plan_), transfer_category(a.kind), event.rank.value, lane,
            event.start_s * kMicroseconds, (event.end_s - event.start_s) * kMicroseconds, a.bytes);
     const std::optional<std::size_t> reader = message ? reader_of(event) : std::nullopt;
     if (!reader) return;
