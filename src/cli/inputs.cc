@@ -18,6 +18,7 @@
 #include "cost/analytic.h"
 #include "cost/profile.h"
 #include "cost/profile_json.h"
+#include "models/imported_graph.h"
 #include "models/models.h"
 #include "plan/plan_json.h"
 #include "schedule/verify.h"
@@ -46,6 +47,7 @@ std::string file_of_plan(const std::string& named, const std::string& plan_path)
 
 // Whether the argument means a file rather than a preset; "summit:8,memory=1.5GiB" does not.
 bool is_cluster_file(const std::string& argument) {
+  if (is_embedded_cluster(argument)) return exists(argument);
   return exists(argument) || (argument.find(':') == std::string::npos &&
                               argument.find_first_of("/.") != std::string::npos);
 }
@@ -103,9 +105,19 @@ void print_out(const std::string& text) {
 
 void print_note(const std::string& text) { fmt::print(stderr, "note: {}\n", text); }
 
-Cluster load_cluster(const std::string& argument) {
-  Cluster cluster = is_cluster_file(argument) ? parse_cluster(read_file(argument), argument)
-                                              : preset_cluster(argument);
+void print_import_notes(const Graph& graph) {
+  for (const std::string& note : import_notes(graph)) print_note(note);
+}
+
+Cluster load_cluster(const std::string& argument, const std::string& model) {
+  Cluster cluster;
+  if (is_cluster_file(argument)) {
+    cluster = parse_cluster(read_file(argument), argument);
+  } else if (is_embedded_cluster(argument)) {
+    cluster = embedded_preset(argument, embedded_cluster(model));
+  } else {
+    cluster = preset_cluster(argument);
+  }
   cluster.name = argument;
   if (const std::string note = cluster_note(cluster); !note.empty()) print_note(note);
   return cluster;
@@ -177,7 +189,8 @@ PlanOptions parse_plan_options(const ProblemFlags& flags) {
 }
 
 LoadedProblem::LoadedProblem(const ProblemFlags& flags)
-    : graph(load_model(flags.model)), cluster(load_cluster(flags.cluster)) {
+    : graph(load_model(flags.model)), cluster(load_cluster(flags.cluster, flags.model)) {
+  print_import_notes(graph);
   check_mini_batch(flags.mini_batch, graph, "--mini-batch");
   if (!(flags.time_limit_s >= 0) || std::isinf(flags.time_limit_s)) {
     throw InputError("--time-limit", fmt::format("expected 0 seconds (no limit) or more, found {}",
@@ -197,9 +210,10 @@ LoadedPlan::LoadedPlan(const std::string& path, const std::string& profile, bool
     : profile_path(profile) {
   const std::string text = read_file(path);
   plan = parse_plan(text, path);
-  graph = load_model(file_of_plan(plan.model, path));
+  const std::string model = file_of_plan(plan.model, path);
+  graph = load_model(model);
   check_mini_batch(plan.mini_batch, graph, path + ": /mini_batch");
-  cluster = load_cluster(file_of_plan(plan.cluster, path));
+  cluster = load_cluster(file_of_plan(plan.cluster, path), model);
   if (plan.graph_hash != graph_hash(graph)) {
     other_graph = fmt::format("the plan was made for another graph than {}: {}; plan again",
                               plan.model, plan_difference(text, graph));

@@ -16,8 +16,12 @@
 namespace graphpipe {
 
 // A cluster JSON file where the argument names one, a preset otherwise. Prints the
-// cluster's note (ranks that share cores) to standard error.
-Cluster load_cluster(const std::string& argument);
+// cluster's note (ranks that share cores) to standard error. "embedded:8" is what the file of
+// the MODEL argument carries.
+Cluster load_cluster(const std::string& argument, const std::string& model);
+
+// Prints what users of an imported profile should know to standard error.
+void print_import_notes(const Graph& graph);
 
 // The measured profile of that file, or the analytic model where it is "".
 std::unique_ptr<CostModel> load_costs(const std::string& profile_path, const Graph& graph);

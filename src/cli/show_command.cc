@@ -132,6 +132,7 @@ void add_show_command(CLI::App& app, CommandLine& line) {
     const SpTree tree = decompose_series_parallel(graph);
     const ModelSummary summary = summarise(graph, tree);
     if (const std::string note = sample_mixing_note(graph); !note.empty()) print_note(note);
+    print_import_notes(graph);
     if (line.json) return print_out(show_json(graph, summary));
     print_out(show_text(graph, tree, summary));
     if (*full) print_out("\n" + to_text(tree, graph));

@@ -205,6 +205,25 @@ void apply_override(Cluster& cluster, const std::string& key, const std::string&
   }
 }
 
+void apply_overrides(Cluster& cluster, const std::string& text, bool local) {
+  const std::vector<std::string> parts = split_text(text, ',');
+  cluster.name = text;
+  std::set<std::string> given;
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const auto equals = parts[i].find('=');
+    if (equals == std::string::npos) {
+      throw InputError(
+          kWhere, fmt::format("expected KEY=VALUE, such as memory=8GiB, found '{}'", parts[i]));
+    }
+    const std::string key = parts[i].substr(0, equals);
+    if (!given.insert(key).second) {
+      throw InputError(kWhere, fmt::format("'{}' is given twice in '{}'", key, text));
+    }
+    apply_override(cluster, key, parts[i].substr(equals + 1), local);
+  }
+  validate(cluster, kWhere);
+}
+
 }  // namespace
 
 Cluster preset_cluster(const std::string& text) {
@@ -218,21 +237,32 @@ Cluster preset_cluster(const std::string& text) {
   }
   const std::string name = head.substr(0, colon);
   Cluster cluster = build_preset(name, parse_device_count(name, head.substr(colon + 1)));
-  cluster.name = text;
-  std::set<std::string> given;
-  for (std::size_t i = 1; i < parts.size(); ++i) {
-    const auto equals = parts[i].find('=');
-    if (equals == std::string::npos) {
-      throw InputError(
-          kWhere, fmt::format("expected KEY=VALUE, such as memory=8GiB, found '{}'", parts[i]));
-    }
-    const std::string key = parts[i].substr(0, equals);
-    if (!given.insert(key).second) {
-      throw InputError(kWhere, fmt::format("'{}' is given twice in '{}'", key, text));
-    }
-    apply_override(cluster, key, parts[i].substr(equals + 1), name == "local");
-  }
-  validate(cluster, kWhere);
+  apply_overrides(cluster, text, name == "local");
+  return cluster;
+}
+
+bool is_embedded_cluster(const std::string& text) {
+  constexpr std::string_view kName = "embedded";
+  if (!text.starts_with(kName)) return false;
+  return text.size() == kName.size() || text[kName.size()] == ':' || text[kName.size()] == ',';
+}
+
+Cluster embedded_preset(const std::string& text, const EmbeddedCluster& embedded) {
+  const std::string head = text.substr(0, text.find(','));
+  const auto colon = head.find(':');
+  const int devices = colon == std::string::npos
+                          ? embedded.devices
+                          : parse_device_count("embedded", head.substr(colon + 1));
+  Cluster cluster;
+  // No operator of such a file asks for the device's compute.
+  cluster.types = {{.name = "embedded",
+                    .peak_flops_per_s = 1e12,
+                    .memory_bandwidth_bytes_per_s = 1e12,
+                    .memory_bytes = static_cast<std::int64_t>(embedded.memory_bytes)}};
+  cluster.device_type.assign(static_cast<std::size_t>(devices), 0);
+  cluster.levels = {
+      {.name = "cluster", .group_size = devices, .link = {embedded.bandwidth_bytes_per_s, 0}}};
+  apply_overrides(cluster, text, false);
   return cluster;
 }
 

@@ -17,6 +17,19 @@ namespace graphpipe {
 // local:N is this machine: memory is what is installed / N, cores are counted here.
 Cluster preset_cluster(const std::string& text);
 
+// What a planner's input file says of the devices it was made for. Their compute is not told and
+// not needed: such files hold the times.
+struct EmbeddedCluster {
+  int devices = 1;
+  double memory_bytes = 0;
+  double bandwidth_bytes_per_s = 0;
+};
+
+// Whether the argument asks for the model file's own devices: "embedded" (as many as the file
+// says), "embedded:8,memory=2GiB". With it, the cluster; same overrides and errors.
+bool is_embedded_cluster(const std::string& text);
+Cluster embedded_preset(const std::string& text, const EmbeddedCluster& embedded);
+
 struct PresetDescription {
   std::string name;
   std::string summary;

@@ -184,6 +184,7 @@ double forward_work(const Graph& graph, OpId id, std::int64_t samples, int multi
     case OpKind::kCrossEntropy:
     case OpKind::kBinaryCrossEntropy:
     case OpKind::kCorrect:
+    case OpKind::kOpaque:
       return static_cast<double>(units_of(graph, op, samples)) *
              forward_flops_per_sample(graph, id);
   }
@@ -305,6 +306,7 @@ std::int64_t extra_saved_bytes(const Graph& graph, const Operator& op, std::int6
     case OpKind::kGlobalAvgPool:
     case OpKind::kResize:
     case OpKind::kCorrect:
+    case OpKind::kOpaque:
       return 0;
   }
   GP_CHECK(false, "operator {} has no kind", op.name);
@@ -346,6 +348,24 @@ double half_share(const Graph& graph, const Operator& op, Phase phase) {
   return (phase == Phase::kBackwardWeight) == weight ? 1 : 0;
 }
 
+// Of an imported profile: what it says, in proportion to the samples, whatever the device.
+OpCost opaque_cost(const Operator& op, std::int64_t samples, Phase phase) {
+  const auto n = static_cast<double>(samples);
+  switch (phase) {
+    case Phase::kForward:
+      return {.seconds = n * op.number("forward_s"),
+              .saved_bytes = samples * op.integer("saved_bytes")};
+    case Phase::kRecompute:
+      return {.seconds = n * op.number("forward_s")};
+    case Phase::kBackward:
+      return {.seconds = n * op.number("backward_s")};
+    case Phase::kBackwardInput:
+    case Phase::kBackwardWeight:
+      return {.seconds = n * op.number("backward_s") / 2};
+  }
+  GP_CHECK(false, "phase {}", static_cast<int>(phase));
+}
+
 }  // namespace
 
 OpCost AnalyticCosts::op_cost(const Graph& graph, OpId id, std::int64_t samples, int tensor_degree,
@@ -353,6 +373,7 @@ OpCost AnalyticCosts::op_cost(const Graph& graph, OpId id, std::int64_t samples,
   GP_CHECK(tensor_degree == 1, "tensor degree {}", tensor_degree);
   if (samples <= 0) return {};
   const Operator& op = graph.op(id);
+  if (op.kind == OpKind::kOpaque) return opaque_cost(op, samples, phase);
   const int multiprocessors = options_.flat_efficiency ? 1 : device.multiprocessors;
   const double compute_s = forward_work(graph, id, samples, multiprocessors) /
                            (device.compute_efficiency * device.peak_flops_per_s);

@@ -94,6 +94,7 @@ double forward_flops_per_sample(const Graph& graph, OpId id) {
     case OpKind::kSlice:
     case OpKind::kSplit:
     case OpKind::kPad:
+    case OpKind::kOpaque:
       return 0;
   }
   GP_CHECK(false, "operator kind {}", static_cast<int>(op.kind));

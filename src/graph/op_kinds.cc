@@ -100,6 +100,17 @@ OpRules make_rules(OpKind kind) {
       return {"binary_cross_entropy", 2, 2, 0, 0, {}};
     case OpKind::kCorrect:
       return {"correct", 2, 2, 0, 0, {}};
+    case OpKind::kOpaque:
+      return {"opaque",
+              1,
+              kAnyCount,
+              0,
+              kAnyCount,
+              {{"backward_s", kNumber},
+               {"elements", kList},
+               {"forward_s", kNumber},
+               {"loss", kFlag},
+               {"saved_bytes", kInteger}}};
   }
   GP_CHECK(false, "operator kind {}", static_cast<int>(kind));
 }

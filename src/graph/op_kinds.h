@@ -63,9 +63,15 @@ enum class OpKind {
   kBinaryCrossEntropy,  // logits (...), target (same) float -> (): mean over the sample
   kCorrect,  // logits (..., classes), target (...) int64 -> (): share of right argmaxes; no
              // gradient
+
+  // Of an imported profile: what it computes is not known, what it costs is. Any inputs and
+  // parameters -> float32 tensors of so many elements each, and () at the end where it is a loss;
+  // attributes backward_s and forward_s (seconds a sample), elements (of each output), loss,
+  // saved_bytes (a sample, beyond inputs and outputs). It can be planned and not trained.
+  kOpaque,
 };
 
-inline constexpr int kOpKindCount = static_cast<int>(OpKind::kCorrect) + 1;
+inline constexpr int kOpKindCount = static_cast<int>(OpKind::kOpaque) + 1;
 
 std::string_view op_kind_name(OpKind kind);  // "linear", "layer_norm", ...
 std::optional<OpKind> parse_op_kind(std::string_view name);

@@ -158,6 +158,7 @@ std::vector<Tensor> resize_outputs(const ShapeRule& r);
 std::vector<Tensor> batch_norm_outputs(const ShapeRule& r);
 std::vector<Tensor> split_outputs(const ShapeRule& r);
 std::vector<Tensor> pad_outputs(const ShapeRule& r);
+std::vector<Tensor> opaque_outputs(const ShapeRule& r);
 // `gates` matrices of the state's width stand in each parameter.
 std::vector<Tensor> recurrent_outputs(const ShapeRule& r, std::int64_t gates);
 

@@ -278,6 +278,8 @@ std::vector<Tensor> infer_outputs(const Graph& graph, const Operator& op,
     case OpKind::kCrossEntropy:
     case OpKind::kCorrect:
       return class_loss(r);
+    case OpKind::kOpaque:
+      return opaque_outputs(r);
   }
   GP_CHECK(false, "operator kind {}", static_cast<int>(op.kind));
 }

@@ -11,6 +11,10 @@
 #include "base/json_reader.h"
 #include "base/text.h"
 #include "graph/graph_json.h"
+#include "models/dnn_partitioning_json.h"
+#include "models/imported_graph.h"
+#include "models/pipedream_profile.h"
+#include "models/piper_json.h"
 #include "models/zoo/zoo.h"
 
 namespace graphpipe {
@@ -18,8 +22,8 @@ namespace {
 
 constexpr const char* kWhere = "MODEL";
 constexpr std::string_view kSupported =
-    "supported: this program's graph JSON (\"format\": \"graphpipe-graph\"), and the models of "
-    "`graphpipe models`";
+    "supported: this program's graph JSON (\"format\": \"graphpipe-graph\"), PipeDream's graph.txt, "
+    "Piper's and dnn-partitioning's JSON, and the models of `graphpipe models`";
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
   const std::string near = nearest_word(word, known);
@@ -68,27 +72,108 @@ ZooArguments parse_arguments(const ZooModel& model, std::string_view text) {
   throw InputError(path, fmt::format("{} is not supported by this version; {}", what, kSupported));
 }
 
-Graph load_json(const std::string& path, const std::string& text) {
-  const Json document = parse_json(text, path);
-  if (document.contains("format")) return parse_graph(text, path);
-  if (document.contains("nodes") && document.contains("edges")) {
-    fail_unsupported(path, "a Piper or dnn-partitioning JSON file");
-  }
-  throw InputError(path, fmt::format("JSON of a form that is not known; {}", kSupported));
+struct ModelFile {
+  std::string path;
+  double time_unit_s = 0;  // 0: as the form has it
+  double edge_unit_s = 0;
+};
+
+double unit_seconds(const std::string& value, const std::string& where) {
+  if (value == "s") return 1;
+  if (value == "ms") return 1e-3;
+  if (value == "us") return 1e-6;
+  throw InputError(where, fmt::format("expected s, ms or us, found \"{}\"", value));
 }
 
-Graph load_file(const std::string& path) {
-  const std::string text = read_file(path);
+// "FILE", or "FILE:time-unit=ms,edge-unit=s".
+ModelFile parse_model_file(const std::string& model) {
+  std::error_code ignored;
+  ModelFile file{model};
+  const std::size_t colon = model.rfind(':');
+  if (colon == std::string::npos || std::filesystem::exists(model, ignored)) return file;
+  if (model.find("-unit=", colon) == std::string::npos) return file;
+  file.path = model.substr(0, colon);
+  for (const std::string& item : split_text(model.substr(colon + 1), ',')) {
+    const std::size_t equals = item.find('=');
+    const std::string key = item.substr(0, equals);
+    if (equals == std::string::npos || (key != "time-unit" && key != "edge-unit")) {
+      throw InputError(kWhere, fmt::format("expected time-unit=s|ms|us or edge-unit=s|ms|us behind "
+                                           "the file, found \"{}\"",
+                                           item));
+    }
+    const double unit_s = unit_seconds(item.substr(equals + 1), parameter_place(kWhere, key));
+    (key == "time-unit" ? file.time_unit_s : file.edge_unit_s) = unit_s;
+  }
+  return file;
+}
+
+std::string model_name(const std::string& path) {
+  const std::string stem = std::filesystem::path(path).filename().string();
+  return stem.substr(0, stem.find('.'));
+}
+
+DnnFile parse_dnn_file(const Json& document, const ModelFile& file) {
+  return parse_dnn_partitioning(document, file.path,
+                                file.edge_unit_s > 0 ? file.edge_unit_s : 1e-3);
+}
+
+PiperFile parse_piper_file(const Json& document, const ModelFile& file) {
+  return parse_piper(document, file.path, file.time_unit_s > 0 ? file.time_unit_s : 1);
+}
+
+// Whether the form has such times.
+void check_units(const ModelFile& file, bool time, bool edge) {
+  if (file.time_unit_s > 0 && !time) {
+    throw InputError(file.path, "time-unit has nothing to say about this form of file");
+  }
+  if (file.edge_unit_s > 0 && !edge) {
+    throw InputError(file.path, "edge-unit has nothing to say about this form of file");
+  }
+}
+
+Json parse_document(const std::string& text, const std::string& path) {
+  if (text.size() > kMostImportedBytes) {
+    throw InputError(path, fmt::format("{} bytes, expected at most {}", text.size(),
+                                       kMostImportedBytes));
+  }
+  return parse_json(text, path);
+}
+
+Graph load_json(const ModelFile& file, const std::string& text) {
+  const Json document = parse_document(text, file.path);
+  if (document.contains("format")) {
+    check_units(file, false, false);
+    return parse_graph(text, file.path);
+  }
+  if (is_piper(document)) {
+    check_units(file, true, false);
+    return piper_graph(parse_piper_file(document, file), model_name(file.path), file.path);
+  }
+  if (is_dnn_partitioning(document)) {
+    check_units(file, false, true);
+    return dnn_graph(parse_dnn_file(document, file), model_name(file.path), file.path);
+  }
+  throw InputError(file.path, fmt::format("JSON of a form that is not known; {}", kSupported));
+}
+
+// Where a line of it looks like PipeDream's: "node1 -- Linear(...) -- forward_compute_time=...".
+bool looks_like_pipedream(std::string_view text) {
+  return text.substr(0, text.find('\n')).find(" -- ") != std::string_view::npos;
+}
+
+Graph load_file(const ModelFile& file) {
+  const std::string text = read_file(file.path);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string::npos) throw InputError(path, "the file is empty");
-  if (text[first] == '{' || text[first] == '[') return load_json(path, text);
-  // PipeDream's lines: "node1 -- Linear(...) -- forward_compute_time=...".
-  if (text.compare(first, 4, "node") == 0 && text.find(" -- ") != std::string::npos) {
-    fail_unsupported(path, "a PipeDream graph");
+  if (first == std::string::npos) throw InputError(file.path, "the file is empty");
+  if (text[first] == '{' || text[first] == '[') return load_json(file, text);
+  if (looks_like_pipedream(text)) {
+    check_units(file, true, false);
+    return pipedream_graph(parse_pipedream(text, file.path), model_name(file.path), file.path,
+                           file.time_unit_s > 0 ? file.time_unit_s : 1e-3);
   }
   // An ONNX file is a protocol buffer whose first field is ir_version, a number.
-  if (text[0] == '\x08') fail_unsupported(path, "an ONNX model");
-  throw InputError(path, fmt::format("not a model file that is known; {}", kSupported));
+  if (text[0] == '\x08') fail_unsupported(file.path, "an ONNX model");
+  throw InputError(file.path, fmt::format("not a model file that is known; {}", kSupported));
 }
 
 bool looks_like_path(const std::string& model) {
@@ -145,12 +230,36 @@ Graph load_model(const std::string& model, DType floating) {
         colon == std::string::npos ? "" : std::string_view(model).substr(colon + 1);
     return found->build(parse_arguments(*found, rest), floating);
   }
-  if (looks_like_path(model)) return load_file(model);
+  if (looks_like_path(model)) return load_file(parse_model_file(model));
   std::vector<std::string> known;
   for (const ZooModel& m : zoo()) known.push_back(m.name);
   throw InputError(kWhere, fmt::format("unknown model \"{}\"{}; expected one of {}, or a file that "
                                        "exists",
                                        name, did_you_mean(name, known), fmt::join(known, ", ")));
+}
+
+EmbeddedCluster embedded_cluster(const std::string& model) {
+  constexpr std::string_view kExpected =
+      "expected a Piper or dnn-partitioning JSON file, which says what memory and bandwidth its "
+      "devices have; name a preset";
+  if (find_zoo_model(model.substr(0, model.find(':'))) != nullptr || !looks_like_path(model)) {
+    throw InputError("--cluster", fmt::format("embedded: {} is a model of the zoo; {}", model, kExpected));
+  }
+  const ModelFile file = parse_model_file(model);
+  const std::string text = read_file(file.path);
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string::npos && text[first] == '{') {
+    const Json document = parse_document(text, file.path);
+    if (is_piper(document)) {
+      const PiperFile piper = parse_piper_file(document, file);
+      return {piper.devices, piper.memory_bytes, piper.bandwidth_bytes_per_s};
+    }
+    if (is_dnn_partitioning(document)) {
+      const DnnFile dnn = parse_dnn_file(document, file);
+      return {dnn.accelerators, dnn.accelerator_bytes, kDnnLinkBytesPerS};
+    }
+  }
+  throw InputError("--cluster", fmt::format("embedded: {} carries no cluster; {}", file.path, kExpected));
 }
 
 }  // namespace graphpipe

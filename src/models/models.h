@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cluster/presets.h"
 #include "graph/graph.h"
 
 namespace graphpipe {
@@ -53,6 +54,12 @@ const std::vector<ZooModel>& zoo();  // sorted by name
 // The graph of a MODEL argument. Throws InputError with the names that exist, the
 // parameters that the model has, or what is wrong in the file. `floating` is for zoo
 // models only.
+// Planners' input files may say in which unit their times are: "FILE:time-unit=ms" (PipeDream,
+// default ms; Piper, default s), "FILE:edge-unit=s" (dnn-partitioning, default ms).
 Graph load_model(const std::string& model, DType floating = DType::kFloat32);
+
+// The devices that a Piper or dnn-partitioning file was made for. Throws InputError where the
+// MODEL argument is no such file.
+EmbeddedCluster embedded_cluster(const std::string& model);
 
 }  // namespace graphpipe
