@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kMostStates = 100'000;
 
-// Joins operators that have one successor with it, where it has one predecessor.
+// Joins operators in a row that each have one predecessor and one successor.
 PipedreamProfile with_chains_joined(const PipedreamProfile& profile) {
   const std::size_t n = profile.nodes.size();
   std::vector<std::vector<std::size_t>> next(n), before(n);
@@ -17,17 +17,16 @@ PipedreamProfile with_chains_joined(const PipedreamProfile& profile) {
     next[from].push_back(to);
     before[to].push_back(from);
   }
-  std::vector<std::size_t> head(n, n);
+  const auto links = [&](std::size_t i) { return before[i].size() == 1 && next[i].size() == 1; };
   PipedreamProfile joined;
   std::vector<std::size_t> place(n);
   for (std::size_t i = 0; i < n; ++i) {
-    const bool follows = before[i].size() == 1 && next[before[i][0]].size() == 1;
-    if (follows) continue;
+    if (links(i) && links(before[i][0])) continue;  // not the first of its chain
     PipedreamNode sum = profile.nodes[i];
-    for (std::size_t at = i;;) {
-      place[at] = joined.nodes.size();
-      if (next[at].size() != 1 || before[next[at][0]].size() != 1) break;
+    place[i] = joined.nodes.size();
+    for (std::size_t at = i; links(i) && links(next[at][0]);) {
       at = next[at][0];
+      place[at] = joined.nodes.size();
       const PipedreamNode& node = profile.nodes[at];
       sum.forward_ms += node.forward_ms;
       sum.backward_ms += node.backward_ms;

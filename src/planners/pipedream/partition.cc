@@ -28,6 +28,13 @@ class LevelTable {
         machines_(level.machines),
         machines_below_(machines_below),
         options_(options) {
+    holds_.assign(static_cast<std::size_t>(n_) * static_cast<std::size_t>(n_), 0);
+    for (int j = 0; j < n_; ++j) {
+      char* row = holds_.data() + static_cast<std::size_t>(j) * static_cast<std::size_t>(n_);
+      const std::vector<int>& before = states.before[static_cast<std::size_t>(j)];
+      if (before.empty()) std::fill(row, row + j, char{1});
+      for (const int k : before) row[k] = 1;
+    }
     const int starts = last ? 1 : n_;
     best_.assign(static_cast<std::size_t>(starts) * size(), kInfinity);
     from_.assign(best_.size(), {});
@@ -95,8 +102,8 @@ class LevelTable {
 
   bool inside(int i, int j) const {
     if (i == 0) return true;
-    const std::vector<int>& before = states_.before[static_cast<std::size_t>(j)];
-    return before.empty() ? i - 1 < j : std::ranges::binary_search(before, i - 1);
+    return holds_[static_cast<std::size_t>(j) * static_cast<std::size_t>(n_) +
+                  static_cast<std::size_t>(i - 1)] != 0;
   }
 
   void fill(int i) {
@@ -159,6 +166,7 @@ class LevelTable {
   const PipedreamOptions& options_;
   bool stopped_ = false;
   std::int64_t work_ = 0;
+  std::vector<char> holds_;  // [j][i]: whether state i is inside state j
   std::vector<double> best_;  // [i][j][m - 1]
   std::vector<Split> from_;
 };
