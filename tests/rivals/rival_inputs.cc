@@ -61,4 +61,39 @@ PipedreamStateSpace recorded_pipedream_states(const std::string& path, bool chai
   return antichain_states(ops, successors, static_cast<int>(source), kMostStates);
 }
 
+PiperInstance recorded_piper_instance(const std::string& path, int devices, double memory_bytes,
+                                      double bandwidth_bytes_per_s) {
+  const PiperFile file = parse_piper(parse_json(read_file(path), path), path);
+  PiperInstance instance;
+  instance.devices = devices;
+  instance.memory_bytes = memory_bytes > 0 ? memory_bytes : file.memory_bytes;
+  instance.bandwidth_bytes_per_s =
+      bandwidth_bytes_per_s > 0 ? bandwidth_bytes_per_s : file.bandwidth_bytes_per_s;
+  instance.micro_batches = file.micro_batches;
+  for (const auto& [degree, configs] : file.nodes.front().configs) {
+    const auto has_it = [d = degree](const PiperNode& node) { return node.configs.contains(d); };
+    if (std::ranges::all_of(file.nodes, has_it)) instance.degrees.push_back(degree);
+  }
+  for (const PiperNode& node : file.nodes) {
+    std::vector<PiperCost>& costs = instance.ops.emplace_back();
+    for (const int degree : instance.degrees) {
+      const PiperConfig& plain = node.configs.at(degree).front();
+      const PiperConfig& again = node.configs.at(degree).back();
+      costs.push_back({plain.seconds, plain.parameter_bytes, plain.memory_a, plain.memory_b,
+                       again.seconds, again.memory_a, again.memory_b});
+    }
+  }
+  for (const PiperEdge& edge : file.edges) {
+    PiperLink link{static_cast<int>(edge.from), static_cast<int>(edge.to), edge.bytes, {}, {}};
+    for (const int degree : instance.degrees) {
+      link.to_sync_bytes.push_back(
+          file.nodes[edge.to].configs.at(degree).front().sync_fw_bytes.at(edge.from));
+      link.from_sync_bytes.push_back(
+          file.nodes[edge.from].configs.at(degree).front().sync_bw_bytes.at(edge.to));
+    }
+    instance.links.push_back(std::move(link));
+  }
+  return instance;
+}
+
 }  // namespace graphpipe

@@ -9,11 +9,16 @@
 #include "models/pipedream_profile.h"
 #include "models/piper_json.h"
 #include "planners/pipedream/states.h"
+#include "planners/piper/partition.h"
 
 namespace graphpipe {
 
 // The states of PipeDream's optimiser: without the inputs, from the file's first source on. With
 // `chains` operators in a row are one (the profile of Inception-v3 has too many states else).
 PipedreamStateSpace recorded_pipedream_states(const std::string& path, bool chains = false);
+
+// Of a Piper file, for so many devices; 0 bytes (0 bytes a second): as the file has it.
+PiperInstance recorded_piper_instance(const std::string& path, int devices, double memory_bytes = 0,
+                                      double bandwidth_bytes_per_s = 0);
 
 }  // namespace graphpipe
