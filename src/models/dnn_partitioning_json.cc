@@ -112,6 +112,52 @@ std::vector<std::size_t> strong_components(const Adjacency& next) {
   return component;
 }
 
+// Of groups, by their names; edges between the members of one are left out.
+std::vector<std::set<std::size_t>> group_edges(const Adjacency& next, Sets& sets) {
+  std::vector<std::set<std::size_t>> edges(next.size());
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    for (const std::size_t j : next[i]) {
+      if (sets.find(i) != sets.find(j)) edges[sets.find(i)].insert(sets.find(j));
+    }
+  }
+  return edges;
+}
+
+// Joins the groups of no forward time that have one neighbour with it: cutting there gains nothing.
+// Whether there were any.
+bool fold_idle(const DnnFile& file, const Adjacency& next, Sets& sets) {
+  const std::vector<std::set<std::size_t>> edges = group_edges(next, sets);
+  std::vector<std::set<std::size_t>> neighbours = edges;
+  std::vector<double> forward_s(next.size(), 0);
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    for (const std::size_t j : edges[i]) neighbours[j].insert(i);
+    if (!file.nodes[i].backward) forward_s[sets.find(i)] += file.nodes[i].accelerator_s;
+  }
+  bool any = false;
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    if (sets.find(i) != i || forward_s[i] > 0 || neighbours[i].size() != 1) continue;
+    sets.join(i, *neighbours[i].begin());
+    any = true;
+  }
+  return any;
+}
+
+std::vector<DnnGroup> collect_groups(const Adjacency& next, Sets& sets) {
+  std::map<std::size_t, std::size_t> place;  // by name, in the order of the file
+  std::vector<DnnGroup> groups;
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    const auto [group, fresh] = place.try_emplace(sets.find(i), groups.size());
+    if (fresh) groups.emplace_back();
+    groups[group->second].nodes.push_back(i);
+  }
+  const std::vector<std::set<std::size_t>> edges = group_edges(next, sets);
+  for (const auto& [name, group] : place) {
+    for (const std::size_t to : edges[name]) groups[group].successors.push_back(place.at(to));
+    std::ranges::sort(groups[group].successors);
+  }
+  return groups;
+}
+
 }  // namespace
 
 bool is_dnn_partitioning(const Json& document) { return document.contains("maxFPGAs"); }
@@ -180,26 +226,13 @@ std::vector<DnnGroup> dnn_groups(const DnnFile& file) {
     if (backward && (!has_forward[a] || !has_forward[b])) next[b].push_back(a);
   }
   const std::vector<std::size_t> component = strong_components(next);
-  std::map<std::size_t, std::size_t> group_of;  // by component, in the order of the file
-  std::vector<DnnGroup> groups;
+  std::map<std::size_t, std::size_t> first_of;
   for (std::size_t i = 0; i < n; ++i) {
-    const auto [group, fresh] = group_of.try_emplace(component[sets.find(i)], groups.size());
-    if (fresh) groups.emplace_back();
-    groups[group->second].nodes.push_back(i);
+    const auto [known, fresh] = first_of.try_emplace(component[sets.find(i)], i);
+    if (!fresh) sets.join(known->second, i);
   }
-  for (std::size_t i = 0; i < n; ++i) {
-    const std::size_t from = group_of.at(component[sets.find(i)]);
-    for (const std::size_t j : next[i]) {
-      const std::size_t to = group_of.at(component[j]);
-      if (from != to) groups[from].successors.push_back(to);
-    }
-  }
-  for (DnnGroup& group : groups) {
-    std::ranges::sort(group.successors);
-    const auto repeats = std::ranges::unique(group.successors);
-    group.successors.erase(repeats.begin(), repeats.end());
-  }
-  return groups;
+  fold_idle(file, next, sets);
+  return collect_groups(next, sets);
 }
 
 Graph dnn_graph(const DnnFile& dnn, const std::string& name, const std::string& file) {

@@ -47,7 +47,7 @@ DnnFile parse_dnn_partitioning(const Json& document, const std::string& file,
 
 // What must share a device is one group; the groups' forward parts make an acyclic graph. Colour
 // classes are joined, a backward class without a forward gets one of no cost with mirrored edges,
-// strongly connected ones are fused.
+// strongly connected ones are fused, and one without forward time goes to its only neighbour.
 struct DnnGroup {
   std::vector<std::size_t> nodes;      // of the file, ascending; forward and backward ones
   std::vector<std::size_t> successors;  // groups that the forward part feeds, ascending

@@ -1,6 +1,7 @@
 #include "rivals/rival_inputs.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/file.h"
 
@@ -92,6 +93,43 @@ PiperInstance recorded_piper_instance(const std::string& path, int devices, doub
           file.nodes[edge.from].configs.at(degree).front().sync_bw_bytes.at(edge.to));
     }
     instance.links.push_back(std::move(link));
+  }
+  return instance;
+}
+
+MaxLoadInstance recorded_max_load_instance(const std::string& path, double edge_seconds_per_unit) {
+  const DnnFile file =
+      parse_dnn_partitioning(parse_json(read_file(path), path), path, edge_seconds_per_unit);
+  MaxLoadInstance instance;
+  instance.accelerators = file.accelerators;
+  instance.cpus = file.cpus;
+  instance.accelerator_bytes = file.accelerator_bytes;
+  std::vector<int> group_of(file.nodes.size());
+  for (const DnnGroup& group : dnn_groups(file)) {
+    MaxLoadOp op;
+    for (const std::size_t i : group.nodes) {
+      group_of[i] = static_cast<int>(instance.ops.size());
+      op.accelerator_s += file.nodes[i].accelerator_s;
+      op.cpu_s += file.nodes[i].cpu_s;
+      op.bytes += file.nodes[i].bytes;
+      op.on_accelerator = op.on_accelerator && file.nodes[i].on_accelerator;
+    }
+    instance.ops.push_back(op);
+    std::vector<int>& successors = instance.successors.emplace_back();
+    for (const std::size_t s : group.successors) successors.push_back(static_cast<int>(s));
+  }
+  std::map<std::size_t, MaxLoadTensor> tensors;  // by source
+  for (const DnnEdge& edge : file.edges) {
+    MaxLoadTensor& tensor = tensors[edge.from];
+    tensor.seconds = edge.seconds;
+    for (const std::size_t end : {edge.from, edge.to}) {
+      if (std::ranges::find(tensor.ops, group_of[end]) == tensor.ops.end()) {
+        tensor.ops.push_back(group_of[end]);
+      }
+    }
+  }
+  for (auto& [source, tensor] : tensors) {
+    if (tensor.ops.size() > 1) instance.tensors.push_back(std::move(tensor));
   }
   return instance;
 }

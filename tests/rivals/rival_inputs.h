@@ -8,6 +8,7 @@
 #include "models/dnn_partitioning_json.h"
 #include "models/pipedream_profile.h"
 #include "models/piper_json.h"
+#include "planners/max_load/partition.h"
 #include "planners/pipedream/states.h"
 #include "planners/piper/partition.h"
 
@@ -20,5 +21,8 @@ PipedreamStateSpace recorded_pipedream_states(const std::string& path, bool chai
 // Of a Piper file, for so many devices; 0 bytes (0 bytes a second): as the file has it.
 PiperInstance recorded_piper_instance(const std::string& path, int devices, double memory_bytes = 0,
                                       double bandwidth_bytes_per_s = 0);
+
+// Of a dnn-partitioning file; edges are so many seconds a unit.
+MaxLoadInstance recorded_max_load_instance(const std::string& path, double edge_seconds_per_unit);
 
 }  // namespace graphpipe
