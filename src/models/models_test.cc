@@ -109,14 +109,8 @@ TEST(LoadModel, ReadsItsOwnFiles) {
 
 TEST(LoadModel, NamesFormsThatItDoesNotRead) {
   const std::string supported =
-      "; supported: this program's graph JSON (\"format\": \"graphpipe-graph\"), and the models "
-      "of `graphpipe models`";
-  EXPECT_EQ(file_fault("graph.txt",
-                       "node1 -- Input0 -- forward_compute_time=0.000, "
-                       "backward_compute_time=0.000, activation_size=0.0, parameter_size=0.000\n"),
-            ": a PipeDream graph is not supported by this version" + supported);
-  EXPECT_EQ(file_fault("piper.json", R"({"maxMemoryPerDevice": 1, "nodes": [], "edges": []})"),
-            ": a Piper or dnn-partitioning JSON file is not supported by this version" + supported);
+      "; supported: this program's graph JSON (\"format\": \"graphpipe-graph\"), PipeDream's "
+      "graph.txt, Piper's and dnn-partitioning's JSON, and the models of `graphpipe models`";
   EXPECT_EQ(file_fault("model.onnx", std::string_view("\x08\x07\x12\x07pytorch", 11)),
             ": an ONNX model is not supported by this version" + supported);
   EXPECT_EQ(file_fault("list.json", "[1, 2]"), ": JSON of a form that is not known" + supported);
