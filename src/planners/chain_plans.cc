@@ -1,0 +1,131 @@
+#include "planners/chain_plans.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.h"
+#include "plan/stage_memory.h"
+
+namespace graphpipe {
+
+std::vector<double> op_seconds(CostTable& table, std::int64_t micro_batch) {
+  const CostTable::Column& column = table.at(micro_batch);
+  const double slowdown = compute_slowdown(*table.problem().cluster);
+  std::vector<double> seconds;
+  for (std::size_t i = 0; i < column.forward_s.size(); ++i) {
+    seconds.push_back((column.forward_s[i] + column.backward_s[i]) * slowdown);
+  }
+  return seconds;
+}
+
+std::vector<double> op_static_bytes(const Problem& problem) {
+  std::vector<double> bytes;
+  for (std::size_t i = 0; i < problem.graph->op_count(); ++i) {
+    bytes.push_back(static_cast<double>(
+        stage_static_memory(*problem.graph, {OpId(i)}, problem.options.optimizer).static_bytes()));
+  }
+  return bytes;
+}
+
+std::vector<double> op_param_bytes(const Graph& graph) {
+  std::vector<double> bytes;
+  for (const Operator& op : graph.ops) {
+    double sum = 0;
+    for (const ParamId p : op.params) {
+      if (graph.param(p).trainable) sum += static_cast<double>(param_bytes(graph.param(p)));
+    }
+    bytes.push_back(sum);
+  }
+  return bytes;
+}
+
+ChainPlans::ChainPlans(const Problem& problem, const std::string& planner)
+    : problem_(problem), table_(problem), empty_(empty_plan(problem, planner)) {}
+
+bool ChainPlans::add(const std::vector<ChainStage>& stages, std::int64_t micro_batch) {
+  bool any = false;
+  const bool wide = std::ranges::any_of(stages, [](const ChainStage& s) { return s.width > 1; });
+  const int widest = std::ranges::max_element(stages, {}, &ChainStage::width)->width;
+  for (const Replication replication : {Replication::kSplit, Replication::kRoundRobin}) {
+    if (replication == Replication::kRoundRobin && !wide) break;
+    if (replication == Replication::kSplit && widest > micro_batch) continue;
+    if (replication == Replication::kRoundRobin && widest * micro_batch > problem_.mini_batch) {
+      continue;
+    }
+    Plan plan = empty_;
+    int device = 0;
+    for (const ChainStage& from : stages) {
+      Stage stage;
+      stage.ops = from.ops;
+      for (int k = 0; k < from.width; ++k) stage.devices.emplace_back(device++);
+      stage.replication = from.width > 1 ? replication : Replication::kSplit;
+      stage.micro_batch = micro_batch;
+      plan.stages.push_back(std::move(stage));
+    }
+    plan.edges = data_edges(*problem_.graph, plan.stages);
+    add_chain_order(plan);
+    if (!propose(plan, 1)) continue;
+    any = true;
+    if (plan.stages.size() > 1) propose(std::move(plan), 2);
+  }
+  return any;
+}
+
+bool ChainPlans::propose(Plan plan, std::int64_t in_flight_factor) {
+  ++work_;
+  const std::vector<std::int64_t> least = least_in_flight(plan);
+  for (std::size_t s = 0; s < least.size(); ++s) {
+    plan.stages[s].in_flight_samples =
+        std::min(problem_.mini_batch, least[s] * in_flight_factor);
+  }
+  if (!fits(plan)) return false;
+  const std::uint64_t hash = plan_hash(plan);
+  if (std::ranges::find(known_, hash) != known_.end()) return true;
+  known_.push_back(hash);
+  const double floor_s = iteration_floor_s(table_, plan);
+  candidates_.push_back({std::move(plan), floor_s});
+  return true;
+}
+
+bool ChainPlans::fits(Plan& plan) {
+  const std::int64_t limit = table_.device().memory_bytes;
+  std::int64_t most = 0;
+  std::size_t fullest = 0;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const std::int64_t bytes =
+        fit_by_recompute(plan, problem_, table_.device(), StageId(s), limit).total();
+    if (bytes > most) fullest = s;
+    most = std::max(most, bytes);
+  }
+  if (most > limit && (nearest_miss_.empty() || most < nearest_miss_bytes_)) {
+    nearest_miss_bytes_ = most;
+    nearest_miss_ = fmt::format(
+        "the nearest that it came: {} stages at micro-batch {}, where stage {} needs {}, {} more "
+        "than a device has; more devices or recomputation might do",
+        plan.stages.size(), plan.stages[0].micro_batch, fullest,
+        bytes_text(static_cast<double>(most)), bytes_text(static_cast<double>(most - limit)));
+  }
+  return most <= limit;
+}
+
+PlanResult ChainPlans::result(const Budget& budget, PlanStatus status, const std::string& reason) {
+  std::ranges::stable_sort(candidates_, {}, &Candidate::floor_s);
+  std::map<std::int64_t, std::int64_t> taken;  // by micro-batch size
+  PlanResult result;
+  result.work = work_;
+  for (Candidate& candidate : candidates_) {
+    if (++taken[candidate.plan.stages[0].micro_batch] > budget.candidates) continue;
+    result.candidates.push_back(std::move(candidate.plan));
+  }
+  result.status = result.candidates.empty() ? status : PlanStatus::kOk;
+  if (result.candidates.empty()) {
+    result.reason = !reason.empty()          ? reason
+                    : !nearest_miss_.empty() ? nearest_miss_
+                                             : "no partition was found";
+  }
+  return result;
+}
+
+}  // namespace graphpipe

@@ -1,0 +1,127 @@
+// Departs from the paper: operators are joined to blocks as in piper.cc's head; an operator's
+// memory is what stays and what one micro-batch saves, times nothing, as there; plans that then
+// do not fit are tried again with less memory.
+
+#include "planners/max_load/max_load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/text.h"
+#include "planners/blocks.h"
+#include "planners/chain_plans.h"
+#include "planners/max_load/partition.h"
+
+namespace graphpipe {
+namespace {
+
+constexpr std::size_t kMostDownsets = 12'000;
+constexpr double kMemoryShares[] = {1, 0.5, 0.25};
+
+class MaxLoad {
+ public:
+  MaxLoad(const Problem& problem, const Budget& budget)
+      : problem_(problem),
+        budget_(budget),
+        plans_(problem, "max-load"),
+        static_bytes_(op_static_bytes(problem)) {
+    limits_.downsets = kMostDownsets;
+    limits_.should_stop = budget.should_stop;
+  }
+
+  PlanResult plan() {
+    for (const std::int64_t b : micro_batch_sizes(problem_)) {
+      if (!propose(b)) break;
+    }
+    return plans_.result(budget_, status_, reason_);
+  }
+
+ private:
+  bool propose(std::int64_t b) {
+    const std::vector<double> seconds = op_seconds(plans_.table(), b);
+    const double share = std::accumulate(seconds.begin(), seconds.end(), 0.0) /
+                         problem_.cluster->device_count();
+    const Blocks blocks = coarse_blocks(*problem_.graph, seconds, share, limits_.downsets,
+                                        budget_.should_stop);
+    MaxLoadInstance instance = make_instance(blocks, seconds, b);
+    for (const double memory_share : kMemoryShares) {
+      instance.accelerator_bytes =
+          memory_share * static_cast<double>(plans_.table().device().memory_bytes);
+      const MaxLoadPartition partition = partition_max_load(instance, limits_);
+      if (partition.outcome == MaxLoadOutcome::kNoPartition) return true;
+      if (partition.outcome != MaxLoadOutcome::kFound) {
+        status_ = PlanStatus::kGaveUp;
+        reason_ = partition.outcome == MaxLoadOutcome::kStopped
+                      ? "stopped before a plan was found"
+                      : fmt::format("more than {} downsets of {} blocks, which is the limit",
+                                    count_text(static_cast<std::int64_t>(limits_.downsets)),
+                                    blocks.ops.size());
+        return false;
+      }
+      if (plans_.add(stages(blocks, partition), b)) return true;
+    }
+    return true;
+  }
+
+  MaxLoadInstance make_instance(const Blocks& blocks, const std::vector<double>& seconds, std::int64_t b) {
+    MaxLoadInstance instance;
+    instance.accelerators = problem_.cluster->device_count();
+    instance.successors = blocks.successors;
+    for (const std::vector<OpId>& ops : blocks.ops) {
+      MaxLoadOp& op = instance.ops.emplace_back();
+      op.bytes = static_cast<double>(stage_saved_bytes(*problem_.costs, *problem_.graph, ops, b,
+                                                       plans_.table().device()));
+      for (const OpId id : ops) {
+        op.accelerator_s += seconds[id.index()];
+        op.bytes += static_bytes_[id.index()];
+      }
+    }
+    const Link& link = worst_link(*problem_.cluster);
+    for (const BlockTensor& tensor : blocks.tensors) {
+      const double transfer_s = problem_.costs->transfer_s(
+          tensor_bytes(problem_.graph->tensor(tensor.tensor), b), link);
+      std::vector<int> forward = tensor.consumers;
+      forward.push_back(tensor.producer);
+      instance.tensors.push_back({std::move(forward), transfer_s});
+      if (!tensor.gradient) continue;
+      for (const int consumer : tensor.consumers) {
+        instance.tensors.push_back({{consumer, tensor.producer}, transfer_s});
+      }
+    }
+    return instance;
+  }
+
+  static std::vector<ChainStage> stages(const Blocks& blocks, const MaxLoadPartition& partition) {
+    std::vector<ChainStage> chain;
+    for (const MaxLoadStage& stage : partition.stages) {
+      ChainStage& out = chain.emplace_back();
+      for (const int block : stage.ops) {
+        const std::vector<OpId>& ops = blocks.ops[static_cast<std::size_t>(block)];
+        out.ops.insert(out.ops.end(), ops.begin(), ops.end());
+      }
+      std::ranges::sort(out.ops);
+    }
+    return chain;
+  }
+
+  const Problem& problem_;
+  const Budget& budget_;
+  ChainPlans plans_;
+  MaxLoadLimits limits_;
+  std::vector<double> static_bytes_;
+  PlanStatus status_ = PlanStatus::kInfeasible;
+  std::string reason_;
+};
+
+}  // namespace
+
+PlanResult plan_max_load(const Problem& problem, const Budget& budget) {
+  if (problem.graph->ops.empty()) {
+    return {PlanStatus::kInfeasible, "the graph has no operators", {}, 0};
+  }
+  return MaxLoad(problem, budget).plan();
+}
+
+}  // namespace graphpipe

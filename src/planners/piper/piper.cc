@@ -1,0 +1,159 @@
+// Departs from the paper: operators are joined to blocks of at most a device's share of the work
+// while the graph has more downsets than the limit, since Piper's inputs are layers; where there
+// are too many even so, it gives up, as the original does. A stage recomputes as a whole.
+
+#include "planners/piper/piper.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/text.h"
+#include "planners/blocks.h"
+#include "planners/chain_plans.h"
+#include "planners/piper/partition.h"
+
+namespace graphpipe {
+namespace {
+
+constexpr std::size_t kMostDownsets = 12'000;
+// Memory that the partition reckons with, for it knows nothing of buffers and workspace.
+constexpr double kMemoryShares[] = {1, 0.85, 0.7};
+
+class Piper {
+ public:
+  Piper(const Problem& problem, const Budget& budget)
+      : problem_(problem),
+        budget_(budget),
+        plans_(problem, "piper"),
+        static_bytes_(op_static_bytes(problem)),
+        param_bytes_(op_param_bytes(*problem.graph)) {
+    limits_.downsets = kMostDownsets;
+    limits_.should_stop = budget.should_stop;
+  }
+
+  PlanResult plan() {
+    for (const std::int64_t b : micro_batch_sizes(problem_)) {
+      if (!propose(b)) break;
+    }
+    return plans_.result(budget_, status_, reason_);
+  }
+
+ private:
+  // False: no other size will do better.
+  bool propose(std::int64_t b) {
+    const std::vector<double> seconds = op_seconds(plans_.table(), b);
+    const double share = std::accumulate(seconds.begin(), seconds.end(), 0.0) /
+                         problem_.cluster->device_count();
+    const Blocks blocks = coarse_blocks(*problem_.graph, seconds, share, limits_.downsets,
+                                        budget_.should_stop);
+    PiperInstance instance = make_instance(blocks, seconds, b);
+    for (const double memory_share : kMemoryShares) {
+      instance.memory_bytes =
+          memory_share * static_cast<double>(plans_.table().device().memory_bytes);
+      const PiperPartition partition = partition_piper(instance, limits_);
+      if (!note(partition, blocks)) return false;
+      if (partition.outcome != PiperOutcome::kFound) return true;
+      if (plans_.add(stages(blocks, partition), b)) return true;
+    }
+    return true;
+  }
+
+  // Why it gave up; whether to go on.
+  bool note(const PiperPartition& partition, const Blocks& blocks) {
+    switch (partition.outcome) {
+      case PiperOutcome::kFound:
+      case PiperOutcome::kNoPartition:
+        return true;
+      case PiperOutcome::kTooManyDownsets:
+        reason_ = fmt::format("more than {} downsets of {} blocks, which is the limit",
+                              count_text(static_cast<std::int64_t>(limits_.downsets)),
+                              blocks.ops.size());
+        break;
+      case PiperOutcome::kTooManyPairs:
+        reason_ = fmt::format("more than {} pairs of nested downsets, which is the limit",
+                              count_text(limits_.pairs));
+        break;
+      case PiperOutcome::kStopped:
+        reason_ = fmt::format("stopped at {} downsets before a plan was found",
+                              count_text(static_cast<std::int64_t>(partition.downsets)));
+        break;
+    }
+    status_ = PlanStatus::kGaveUp;
+    return false;
+  }
+
+  PiperInstance make_instance(const Blocks& blocks, const std::vector<double>& seconds, std::int64_t b) {
+    const CostTable::Column& column = plans_.table().at(b);
+    PiperInstance instance;
+    instance.devices = problem_.cluster->device_count();
+    instance.bandwidth_bytes_per_s = worst_link(*problem_.cluster).bandwidth_bytes_per_s;
+    // A number of replicas must divide N; without replicas only 1 may.
+    instance.micro_batches =
+        problem_.options.data_parallel ? std::max<std::int64_t>(1, problem_.mini_batch / b) : 1;
+    instance.degrees = {1};
+    for (const std::vector<OpId>& ops : blocks.ops) {
+      PiperCost cost;
+      double recompute_s = 0;
+      for (const OpId op : ops) {
+        cost.seconds += seconds[op.index()];
+        cost.parameter_bytes += param_bytes_[op.index()];
+        cost.b_bytes += static_bytes_[op.index()];
+        if (problem_.options.recompute) recompute_s += column.recompute_s[op.index()];
+      }
+      cost.a_bytes = static_cast<double>(stage_saved_bytes(*problem_.costs, *problem_.graph, ops, b,
+                                                           plans_.table().device()));
+      cost.recompute_seconds = cost.seconds + recompute_s;
+      cost.recompute_a_bytes = cost.a_bytes;
+      cost.recompute_b_bytes = cost.b_bytes;
+      if (problem_.options.recompute) {
+        cost.recompute_a_bytes = static_cast<double>(stage_input_bytes(*problem_.graph, ops, b));
+        cost.recompute_b_bytes = cost.b_bytes + cost.a_bytes - cost.recompute_a_bytes;
+      }
+      instance.ops.push_back({cost});
+    }
+    for (const BlockTensor& tensor : blocks.tensors) {
+      const auto bytes =
+          static_cast<double>(tensor_bytes(problem_.graph->tensor(tensor.tensor), b));
+      for (const int consumer : tensor.consumers) {
+        instance.links.push_back({tensor.producer, consumer, bytes, {0}, {0}});
+      }
+    }
+    return instance;
+  }
+
+  static std::vector<ChainStage> stages(const Blocks& blocks, const PiperPartition& partition) {
+    std::vector<ChainStage> chain;
+    for (const PiperStage& stage : partition.stages) {
+      ChainStage& out = chain.emplace_back();
+      out.width = stage.data_degree;
+      for (const int block : stage.ops) {
+        const std::vector<OpId>& ops = blocks.ops[static_cast<std::size_t>(block)];
+        out.ops.insert(out.ops.end(), ops.begin(), ops.end());
+      }
+      std::ranges::sort(out.ops);
+    }
+    return chain;
+  }
+
+  const Problem& problem_;
+  const Budget& budget_;
+  ChainPlans plans_;
+  PiperLimits limits_;
+  std::vector<double> static_bytes_;
+  std::vector<double> param_bytes_;
+  PlanStatus status_ = PlanStatus::kInfeasible;
+  std::string reason_;
+};
+
+}  // namespace
+
+PlanResult plan_piper(const Problem& problem, const Budget& budget) {
+  if (problem.graph->ops.empty()) {
+    return {PlanStatus::kInfeasible, "the graph has no operators", {}, 0};
+  }
+  return Piper(problem, budget).plan();
+}
+
+}  // namespace graphpipe
