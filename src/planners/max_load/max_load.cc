@@ -18,6 +18,7 @@ namespace graphpipe {
 namespace {
 
 constexpr std::size_t kMostDownsets = 12'000;
+constexpr std::size_t kEnoughDownsets = 2'500;  // joined no further
 constexpr double kMemoryShares[] = {1, 0.5, 0.25};
 
 class MaxLoad {
@@ -32,19 +33,21 @@ class MaxLoad {
   }
 
   PlanResult plan() {
-    for (const std::int64_t b : micro_batch_sizes(problem_)) {
-      if (!propose(b)) break;
+    const std::vector<std::int64_t> sizes = micro_batch_sizes(problem_);
+    const std::vector<double> seconds = op_seconds(plans_.table(), sizes[sizes.size() / 2]);
+    const double share = std::accumulate(seconds.begin(), seconds.end(), 0.0) /
+                         problem_.cluster->device_count();
+    const Blocks blocks =
+        coarse_blocks(*problem_.graph, seconds, share, kEnoughDownsets, budget_.should_stop);
+    for (const std::int64_t b : sizes) {
+      if (!propose(b, blocks)) break;
     }
     return plans_.result(budget_, status_, reason_);
   }
 
  private:
-  bool propose(std::int64_t b) {
+  bool propose(std::int64_t b, const Blocks& blocks) {
     const std::vector<double> seconds = op_seconds(plans_.table(), b);
-    const double share = std::accumulate(seconds.begin(), seconds.end(), 0.0) /
-                         problem_.cluster->device_count();
-    const Blocks blocks = coarse_blocks(*problem_.graph, seconds, share, limits_.downsets,
-                                        budget_.should_stop);
     MaxLoadInstance instance = make_instance(blocks, seconds, b);
     for (const double memory_share : kMemoryShares) {
       instance.accelerator_bytes =

@@ -29,9 +29,16 @@ class Pipedream {
         param_bytes_(op_param_bytes(*problem.graph)) {}
 
   PlanResult plan() {
-    for (const std::int64_t b : micro_batch_sizes(problem_)) {
+    const std::vector<std::int64_t> sizes = micro_batch_sizes(problem_);
+    const std::vector<double> seconds = op_seconds(plans_.table(), sizes[sizes.size() / 2]);
+    const double share = std::accumulate(seconds.begin(), seconds.end(), 0.0) /
+                         problem_.cluster->device_count();
+    const Blocks runs = run_blocks(*problem_.graph, seconds, share / kRunsPerDevice);
+    const Blocks blocks = coarse_blocks(*problem_.graph, seconds, share, kMostDownsets,
+                                        budget_.should_stop);
+    for (const std::int64_t b : sizes) {
       if (stopped()) break;
-      propose(b);
+      propose(b, runs, blocks);
     }
     return stopped() ? plans_.result(budget_, PlanStatus::kGaveUp, "stopped before a plan was found")
                      : plans_.result(budget_);
@@ -54,15 +61,11 @@ class Pipedream {
     return all;
   }
 
-  void propose(std::int64_t b) {
+  void propose(std::int64_t b, const Blocks& runs, const Blocks& blocks) {
     const std::vector<double> seconds = op_seconds(plans_.table(), b);
-    const double share = std::accumulate(seconds.begin(), seconds.end(), 0.0) /
-                         problem_.cluster->device_count();
-    const Blocks runs = run_blocks(*problem_.graph, seconds, share / kRunsPerDevice);
     std::vector<int> order(runs.ops.size());
     std::iota(order.begin(), order.end(), 0);
     propose(b, runs, prefix_states(block_ops(runs, seconds, b), runs.successors, order), true);
-    const Blocks blocks = coarse_blocks(*problem_.graph, seconds, share, kMostDownsets);
     const int source = only_source(blocks);
     if (source < 0) return;
     const PipedreamStateSpace space = antichain_states(

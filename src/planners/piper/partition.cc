@@ -13,7 +13,6 @@ namespace graphpipe {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kPrecision = 1e-6;
 constexpr std::uint16_t kNever = UINT16_MAX;       // no such strategy: more devices than any
 constexpr std::size_t kMostRemembered = 64 << 20;  // extra seconds of pairs
 
@@ -24,7 +23,7 @@ class Solver {
   Solver(const PiperInstance& in, Downsets& sets, const PiperLimits& limits)
       : in_(in), sets_(sets), limits_(limits), n_(in.ops.size()), degrees_(in.degrees.size()) {
     replicas_ = static_cast<int>(std::min<std::int64_t>(in.devices, in.micro_batches));
-    for (int d = 1; d <= replicas_; ++d) {
+    for (int d = 1; d <= std::min(replicas_, in.most_data_degree); ++d) {
       if (in.micro_batches % d == 0) divisors_.push_back(d);
     }
   }
@@ -48,7 +47,7 @@ class Solver {
       high = trace(t, result);
       break;
     }
-    while (!stopped_ && high < kInfinity && high - low > kPrecision * high) {
+    while (!stopped_ && high < kInfinity && high - low > limits_.precision * high) {
       const double middle = (low + high) / 2;
       if (feasible(middle)) {
         high = trace(middle, result);

@@ -47,6 +47,7 @@ struct PiperInstance {
   double memory_bytes = 0;
   double bandwidth_bytes_per_s = 1;
   std::int64_t micro_batches = 1;  // N
+  int most_data_degree = 1 << 20;
   std::vector<int> degrees;        // t, ascending
   std::vector<std::vector<PiperCost>> ops;  // [op][degree]
   std::vector<PiperLink> links;             // of an acyclic graph
@@ -55,6 +56,7 @@ struct PiperInstance {
 struct PiperLimits {
   std::size_t downsets = 40'000;
   std::int64_t pairs = 40'000'000;  // of nested downsets; 4 bytes each are held
+  double precision = 1e-6;        // of the target
   std::function<bool()> should_stop = {};
 };
 
@@ -76,7 +78,7 @@ struct PiperPartition {
 };
 
 // Exact but for two things: of a stage's operators those that recompute are chosen greedily by
-// seconds a byte saved, as the public code does, and the target is met within 1e-6.
+// seconds a byte saved, as the public code does, and the target is met within `precision`.
 PiperPartition partition_piper(const PiperInstance& instance, const PiperLimits& limits);
 
 }  // namespace graphpipe

@@ -18,6 +18,8 @@ namespace graphpipe {
 namespace {
 
 constexpr std::size_t kMostDownsets = 12'000;
+constexpr std::size_t kEnoughDownsets = 2'500;  // joined no further
+constexpr double kPrecision = 1e-3;             // the simulator picks among the sizes
 // Memory that the partition reckons with, for it knows nothing of buffers and workspace.
 constexpr double kMemoryShares[] = {1, 0.85, 0.7};
 
@@ -30,24 +32,27 @@ class Piper {
         static_bytes_(op_static_bytes(problem)),
         param_bytes_(op_param_bytes(*problem.graph)) {
     limits_.downsets = kMostDownsets;
+    limits_.precision = kPrecision;
     limits_.should_stop = budget.should_stop;
   }
 
   PlanResult plan() {
-    for (const std::int64_t b : micro_batch_sizes(problem_)) {
-      if (!propose(b)) break;
+    const std::vector<std::int64_t> sizes = micro_batch_sizes(problem_);
+    const std::vector<double> seconds = op_seconds(plans_.table(), sizes[sizes.size() / 2]);
+    const double share = std::accumulate(seconds.begin(), seconds.end(), 0.0) /
+                         problem_.cluster->device_count();
+    const Blocks blocks =
+        coarse_blocks(*problem_.graph, seconds, share, kEnoughDownsets, budget_.should_stop);
+    for (const std::int64_t b : sizes) {
+      if (!propose(b, blocks)) break;
     }
     return plans_.result(budget_, status_, reason_);
   }
 
  private:
   // False: no other size will do better.
-  bool propose(std::int64_t b) {
+  bool propose(std::int64_t b, const Blocks& blocks) {
     const std::vector<double> seconds = op_seconds(plans_.table(), b);
-    const double share = std::accumulate(seconds.begin(), seconds.end(), 0.0) /
-                         problem_.cluster->device_count();
-    const Blocks blocks = coarse_blocks(*problem_.graph, seconds, share, limits_.downsets,
-                                        budget_.should_stop);
     PiperInstance instance = make_instance(blocks, seconds, b);
     for (const double memory_share : kMemoryShares) {
       instance.memory_bytes =
@@ -89,9 +94,8 @@ class Piper {
     PiperInstance instance;
     instance.devices = problem_.cluster->device_count();
     instance.bandwidth_bytes_per_s = worst_link(*problem_.cluster).bandwidth_bytes_per_s;
-    // A number of replicas must divide N; without replicas only 1 may.
-    instance.micro_batches =
-        problem_.options.data_parallel ? std::max<std::int64_t>(1, problem_.mini_batch / b) : 1;
+    instance.micro_batches = std::max<std::int64_t>(1, problem_.mini_batch / b);
+    if (!problem_.options.data_parallel) instance.most_data_degree = 1;
     instance.degrees = {1};
     for (const std::vector<OpId>& ops : blocks.ops) {
       PiperCost cost;
