@@ -35,17 +35,18 @@ void print_row(const std::string& what, const std::string& answer, double found,
 }
 
 void head(const char* title, const char* unit) {
-  fmt::print("\n{}\n\n| input | answer | {} | recorded | agrees | CPU s | recorded CPU s | times "
-             "faster |\n|---|---|---|---|---|---|---|---|\n",
-             title, unit);
+  fmt::print(
+      "\n{}\n\n| input | answer | {} | recorded | agrees | CPU s | recorded CPU s | times "
+      "faster |\n|---|---|---|---|---|---|---|---|\n",
+      title, unit);
 }
 
 void run_pipedream(const std::string& folder) {
   head("PipeDream, variant `code`", "s per mini-batch");
   for (const RecordedPipedream& row : recorded_pipedream()) {
     const Stopwatch watch;
-    const PipedreamStateSpace space = recorded_pipedream_states(
-        folder + "/pipedream/" + row.profile + ".graph.txt", row.chains);
+    const PipedreamStateSpace space =
+        recorded_pipedream_states(folder + "/pipedream/" + row.profile + ".graph.txt", row.chains);
     const PipedreamPartition partition =
         partition_pipedream(space.states, row.levels,
                             {.variant = PipedreamVariant::kCode,
@@ -70,10 +71,10 @@ void run_piper(const std::string& folder) {
                                 row.bandwidth_bytes_per_s);
     const Stopwatch watch;
     const PiperPartition partition = partition_piper(instance, {});
-    print_row(fmt::format("{} {:.1f} GiB, k = {}", row.file, instance.memory_bytes / 0x1p30,
-                          row.devices),
-              fmt::format("{} downsets, {} stages", partition.downsets, partition.stages.size()),
-              partition.tps_s, row.tps_s, 1e-3 * row.tps_s, watch.cpu_s(), row.cpu_s);
+    print_row(
+        fmt::format("{} {:.1f} GiB, k = {}", row.file, instance.memory_bytes / 0x1p30, row.devices),
+        fmt::format("{} downsets, {} stages", partition.downsets, partition.stages.size()),
+        partition.tps_s, row.tps_s, 1e-3 * row.tps_s, watch.cpu_s(), row.cpu_s);
   }
 }
 
@@ -84,8 +85,7 @@ void run_max_load(const std::string& folder) {
         recorded_max_load_instance(folder + "/dnn-partitioning/" + row.file + ".json", 1e-3);
     const Stopwatch watch;
     const MaxLoadPartition partition = partition_max_load(instance, {});
-    print_row(row.file,
-              fmt::format("{} downsets, {} pairs", partition.downsets, partition.pairs),
+    print_row(row.file, fmt::format("{} downsets, {} pairs", partition.downsets, partition.pairs),
               partition.load_s * 1e3, row.load_ms, row.half_digit_ms * 1.001, watch.cpu_s(),
               row.cpu_s);
   }

@@ -25,8 +25,8 @@ struct ImportFlags {
 void run_import(const ImportFlags& flags, const CommandLine& line) {
   std::string model = flags.file;
   char between = ':';
-  for (const auto& [key, unit] : {std::pair("time-unit", flags.time_unit),
-                                  std::pair("edge-unit", flags.edge_unit)}) {
+  for (const auto& [key, unit] :
+       {std::pair("time-unit", flags.time_unit), std::pair("edge-unit", flags.edge_unit)}) {
     if (unit.empty()) continue;
     model += fmt::format("{}{}={}", between, key, unit);
     between = ',';
@@ -39,8 +39,8 @@ void run_import(const ImportFlags& flags, const CommandLine& line) {
     print_out(fmt::format("{{\"operators\": {}, \"tensors\": {}}}", graph.op_count(),
                           graph.tensors.size()));
   } else {
-    print_out(fmt::format("{}: {} operators, written to {}", graph.name, graph.op_count(),
-                          flags.output));
+    print_out(
+        fmt::format("{}: {} operators, written to {}", graph.name, graph.op_count(), flags.output));
   }
 }
 

@@ -49,7 +49,7 @@ DnnFile parse_dnn_partitioning(const Json& document, const std::string& file,
 // classes are joined, a backward class without a forward gets one of no cost with mirrored edges,
 // strongly connected ones are fused, and one without forward time goes to its only neighbour.
 struct DnnGroup {
-  std::vector<std::size_t> nodes;      // of the file, ascending; forward and backward ones
+  std::vector<std::size_t> nodes;       // of the file, ascending; forward and backward ones
   std::vector<std::size_t> successors;  // groups that the forward part feeds, ascending
 };
 std::vector<DnnGroup> dnn_groups(const DnnFile& file);

@@ -86,8 +86,11 @@ class Assembly {
   }
 
   void add_param(Operator& op, std::string_view what, double bytes, bool trainable) {
-    graph_.params.push_back({fmt::format("{}.{}", op.name, what), DType::kFloat32,
-                             {elements_of(bytes)}, {}, trainable});
+    graph_.params.push_back({fmt::format("{}.{}", op.name, what),
+                             DType::kFloat32,
+                             {elements_of(bytes)},
+                             {},
+                             trainable});
     op.params.emplace_back(graph_.params.size() - 1);
   }
 
@@ -105,9 +108,9 @@ class Assembly {
     std::vector<std::int64_t> elements;
     for (const std::size_t t : made_[i]) {
       elements.push_back(elements_of(imported_.tensors[t].bytes));
-      ids_[t] = add_tensor(elements.size() == 1 ? from.name
-                                                : fmt::format("{}:{}", from.name, elements.size()),
-                           {elements.back()}, id);
+      ids_[t] = add_tensor(
+          elements.size() == 1 ? from.name : fmt::format("{}:{}", from.name, elements.size()),
+          {elements.back()}, id);
       op.outputs.push_back(ids_[t]);
     }
     const bool sink = std::ranges::all_of(
@@ -162,10 +165,11 @@ std::vector<std::string> import_notes(const Graph& graph) {
   if (graph.op_count() < 2 || (ratio <= kMostComputeOverLink && ratio >= kLeastComputeOverLink)) {
     return notes;
   }
-  notes.push_back(fmt::format(
-      "a sample computes for {} and its tensors take {} over a link of 100 Gb/s, a ratio of {:.3g}: "
-      "a unit may be wrong (see FILE:time-unit=ms and FILE:edge-unit=s)",
-      seconds_text(compute_s), seconds_text(link_s), ratio));
+  notes.push_back(
+      fmt::format("a sample computes for {} and its tensors take {} over a link of 100 Gb/s, a "
+                  "ratio of {:.3g}: "
+                  "a unit may be wrong (see FILE:time-unit=ms and FILE:edge-unit=s)",
+                  seconds_text(compute_s), seconds_text(link_s), ratio));
   return notes;
 }
 

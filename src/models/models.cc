@@ -22,7 +22,8 @@ namespace {
 
 constexpr const char* kWhere = "MODEL";
 constexpr std::string_view kSupported =
-    "supported: this program's graph JSON (\"format\": \"graphpipe-graph\"), PipeDream's graph.txt, "
+    "supported: this program's graph JSON (\"format\": \"graphpipe-graph\"), PipeDream's "
+    "graph.txt, "
     "Piper's and dnn-partitioning's JSON, and the models of `graphpipe models`";
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
@@ -133,8 +134,8 @@ void check_units(const ModelFile& file, bool time, bool edge) {
 
 Json parse_document(const std::string& text, const std::string& path) {
   if (text.size() > kMostImportedBytes) {
-    throw InputError(path, fmt::format("{} bytes, expected at most {}", text.size(),
-                                       kMostImportedBytes));
+    throw InputError(path,
+                     fmt::format("{} bytes, expected at most {}", text.size(), kMostImportedBytes));
   }
   return parse_json(text, path);
 }
@@ -243,7 +244,8 @@ EmbeddedCluster embedded_cluster(const std::string& model) {
       "expected a Piper or dnn-partitioning JSON file, which says what memory and bandwidth its "
       "devices have; name a preset";
   if (find_zoo_model(model.substr(0, model.find(':'))) != nullptr || !looks_like_path(model)) {
-    throw InputError("--cluster", fmt::format("embedded: {} is a model of the zoo; {}", model, kExpected));
+    throw InputError("--cluster",
+                     fmt::format("embedded: {} is a model of the zoo; {}", model, kExpected));
   }
   const ModelFile file = parse_model_file(model);
   const std::string text = read_file(file.path);
@@ -259,7 +261,8 @@ EmbeddedCluster embedded_cluster(const std::string& model) {
       return {dnn.accelerators, dnn.accelerator_bytes, kDnnLinkBytesPerS};
     }
   }
-  throw InputError("--cluster", fmt::format("embedded: {} carries no cluster; {}", file.path, kExpected));
+  throw InputError("--cluster",
+                   fmt::format("embedded: {} carries no cluster; {}", file.path, kExpected));
 }
 
 }  // namespace graphpipe

@@ -79,8 +79,9 @@ class Parser {
     for (const std::string_view item : split(text.substr(1, text.size() - 2), "; ")) {
       sum += figure(item, key, kMostImportedFigure);
     }
-    if (sum > kMostImportedFigure) fail(fmt::format("{}: the sum is {:g}, expected at most {:g}",
-                                                    key, sum, kMostImportedFigure));
+    if (sum > kMostImportedFigure)
+      fail(
+          fmt::format("{}: the sum is {:g}, expected at most {:g}", key, sum, kMostImportedFigure));
     return sum;
   }
 
@@ -95,9 +96,10 @@ class Parser {
     const std::vector<std::string_view> fields = split(line, kBetween);
     const bool staged = fields.size() == 4 && fields[3].starts_with("stage_id=");
     if (fields.size() != 3 && !staged) {
-      fail(fmt::format("expected \"ID -- DESCRIPTION -- FIGURES\" or an edge behind a tab, found "
-                       "\"{}\"",
-                       shown(line)));
+      fail(
+          fmt::format("expected \"ID -- DESCRIPTION -- FIGURES\" or an edge behind a tab, found "
+                      "\"{}\"",
+                      shown(line)));
     }
     const std::vector<std::string_view> pairs = split(fields[2], ", ");
     if (pairs.size() != 4) fail(fmt::format("expected 4 figures, found {}", pairs.size()));
@@ -105,8 +107,10 @@ class Parser {
     node.id = fields[0];
     node.description = fields[1];
     const double most_ms = kMostImportedSeconds * 1e3;
-    node.forward_ms = figure(value_of(pairs[0], "forward_compute_time"), "forward_compute_time", most_ms);
-    node.backward_ms = figure(value_of(pairs[1], "backward_compute_time"), "backward_compute_time", most_ms);
+    node.forward_ms =
+        figure(value_of(pairs[0], "forward_compute_time"), "forward_compute_time", most_ms);
+    node.backward_ms =
+        figure(value_of(pairs[1], "backward_compute_time"), "backward_compute_time", most_ms);
     node.activation_bytes = figures(value_of(pairs[2], "activation_size"), "activation_size");
     node.parameter_bytes = figures(value_of(pairs[3], "parameter_size"), "parameter_size");
     if (node.id.empty()) fail("the node has no id");
@@ -131,7 +135,8 @@ class Parser {
       fail(fmt::format("expected an edge, \"SOURCE -- DESTINATION\", found \"{}\"", shown(line)));
     }
     const std::pair<std::size_t, std::size_t> edge(node_of(ends[0]), node_of(ends[1]));
-    if (edge.first == edge.second) fail(fmt::format("an edge from \"{}\" to itself", shown(ends[0])));
+    if (edge.first == edge.second)
+      fail(fmt::format("an edge from \"{}\" to itself", shown(ends[0])));
     if (!known_.insert(edge).second) return;  // the same tensor, read twice
     if (profile_.edges.size() == kMostImportedEdges) {
       fail(fmt::format("more than {} edges, which is too many", kMostImportedEdges));
@@ -164,8 +169,8 @@ PipedreamProfile without(const PipedreamProfile& profile, const std::vector<bool
 
 PipedreamProfile parse_pipedream(std::string_view text, const std::string& file) {
   if (text.size() > kMostImportedBytes) {
-    throw InputError(file, fmt::format("{} bytes, expected at most {}", text.size(),
-                                       kMostImportedBytes));
+    throw InputError(file,
+                     fmt::format("{} bytes, expected at most {}", text.size(), kMostImportedBytes));
   }
   return Parser(text, file).parse();
 }

@@ -26,7 +26,7 @@ struct PipedreamNode {
 };
 
 struct PipedreamProfile {
-  std::vector<PipedreamNode> nodes;                       // in the order of the file
+  std::vector<PipedreamNode> nodes;                        // in the order of the file
   std::vector<std::pair<std::size_t, std::size_t>> edges;  // without repeats
 };
 

@@ -23,7 +23,8 @@ double figure(const JsonReader& json, double most) {
 
 std::int64_t count(const JsonReader& json) {
   const std::int64_t value = json.integer_at_least(1);
-  if (value > kMostCount) json.fail(fmt::format("expected at most {}, found {}", kMostCount, value));
+  if (value > kMostCount)
+    json.fail(fmt::format("expected at most {}, found {}", kMostCount, value));
   return value;
 }
 
@@ -50,8 +51,8 @@ class Reader {
     const std::vector<JsonReader> nodes = json_["nodes"].items();
     if (nodes.empty()) json_["nodes"].fail("expected a node, found none");
     if (nodes.size() > kMostImportedNodes) {
-      json_["nodes"].fail(fmt::format("{} nodes, expected at most {}", nodes.size(),
-                                      kMostImportedNodes));
+      json_["nodes"].fail(
+          fmt::format("{} nodes, expected at most {}", nodes.size(), kMostImportedNodes));
     }
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const std::int64_t id = nodes[i]["id"].integer();
@@ -72,8 +73,8 @@ class Reader {
   void read_edges() {
     const std::vector<JsonReader> edges = json_["edges"].items();
     if (edges.size() > kMostImportedEdges) {
-      json_["edges"].fail(fmt::format("{} edges, expected at most {}", edges.size(),
-                                      kMostImportedEdges));
+      json_["edges"].fail(
+          fmt::format("{} edges, expected at most {}", edges.size(), kMostImportedEdges));
     }
     for (const JsonReader& json : edges) {
       PiperEdge edge{place(json["sourceId"]), place(json["destId"]),
@@ -131,8 +132,8 @@ class Reader {
       }
       const std::vector<JsonReader> items = list.items();
       if (items.size() > kMostAlternatives) {
-        list.fail(fmt::format("{} alternatives, expected at most {}", items.size(),
-                              kMostAlternatives));
+        list.fail(
+            fmt::format("{} alternatives, expected at most {}", items.size(), kMostAlternatives));
       }
       for (const JsonReader& item : items) {
         node.configs[degree].push_back(read_config(item, place));
@@ -171,7 +172,8 @@ Graph piper_graph(const PiperFile& piper, const std::string& name, const std::st
   std::vector<std::map<double, std::size_t>> tensors(piper.nodes.size());
   std::vector<double> sent_bytes(piper.nodes.size(), 0);
   for (const PiperEdge& edge : piper.edges) {
-    const auto [tensor, fresh] = tensors[edge.from].try_emplace(edge.bytes, imported.tensors.size());
+    const auto [tensor, fresh] =
+        tensors[edge.from].try_emplace(edge.bytes, imported.tensors.size());
     if (fresh) {
       imported.tensors.push_back({edge.from, {}, edge.bytes});
       sent_bytes[edge.from] += edge.bytes;

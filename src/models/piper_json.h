@@ -16,10 +16,10 @@ namespace graphpipe {
 // Time, memory and parallelism configuration of a node at a tensor-parallel degree.
 struct PiperConfig {
   std::string id;
-  double seconds = 0;            // forward and backward of a micro-batch
-  double parameter_bytes = 0;    // per device
-  double memory_a = 0;           // bytes a micro-batch in flight
-  double memory_b = 0;           // bytes
+  double seconds = 0;                           // forward and backward of a micro-batch
+  double parameter_bytes = 0;                   // per device
+  double memory_a = 0;                          // bytes a micro-batch in flight
+  double memory_b = 0;                          // bytes
   std::map<std::size_t, double> sync_fw_bytes;  // by predecessor (place in `nodes`)
   std::map<std::size_t, double> sync_bw_bytes;  // by successor
 };

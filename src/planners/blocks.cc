@@ -66,7 +66,8 @@ Blocks make_blocks(const Graph& graph, const std::vector<int>& block_of, int cou
       to.insert(place[static_cast<std::size_t>(block_of[reader.index()])]);
     }
     to.erase(from);
-    if (!to.empty()) blocks.tensors.push_back({TensorId(t), from, {to.begin(), to.end()}, needs[t]});
+    if (!to.empty())
+      blocks.tensors.push_back({TensorId(t), from, {to.begin(), to.end()}, needs[t]});
   }
   return blocks;
 }

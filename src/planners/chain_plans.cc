@@ -77,8 +77,7 @@ bool ChainPlans::propose(Plan plan, std::int64_t in_flight_factor) {
   ++work_;
   const std::vector<std::int64_t> least = least_in_flight(plan);
   for (std::size_t s = 0; s < least.size(); ++s) {
-    plan.stages[s].in_flight_samples =
-        std::min(problem_.mini_batch, least[s] * in_flight_factor);
+    plan.stages[s].in_flight_samples = std::min(problem_.mini_batch, least[s] * in_flight_factor);
   }
   if (!fits(plan)) return false;
   const std::uint64_t hash = plan_hash(plan);
@@ -102,9 +101,9 @@ bool ChainPlans::fits(Plan& plan) {
   if (most > limit && (nearest_miss_.empty() || most < nearest_miss_bytes_)) {
     nearest_miss_bytes_ = most;
     nearest_miss_ = fmt::format(
-        "the nearest that it came: {} stages at micro-batch {}, where stage {} needs {}, {} more "
+        "the nearest that it came: {} stage{} at micro-batch {}, where stage {} needs {}, {} more "
         "than a device has; more devices or recomputation might do",
-        plan.stages.size(), plan.stages[0].micro_batch, fullest,
+        plan.stages.size(), plan.stages.size() == 1 ? "" : "s", plan.stages[0].micro_batch, fullest,
         bytes_text(static_cast<double>(most)), bytes_text(static_cast<double>(most - limit)));
   }
   return most <= limit;
@@ -121,9 +120,14 @@ PlanResult ChainPlans::result(const Budget& budget, PlanStatus status, const std
   }
   result.status = result.candidates.empty() ? status : PlanStatus::kOk;
   if (result.candidates.empty()) {
-    result.reason = !reason.empty()          ? reason
-                    : !nearest_miss_.empty() ? nearest_miss_
-                                             : "no partition was found";
+    result.reason = !reason.empty() ? reason
+                    : !nearest_miss_.empty()
+                        ? nearest_miss_
+                        : fmt::format(
+                              "no partition was found whose every stage fits "
+                              "into the {} of a device; more memory or more "
+                              "devices might do",
+                              bytes_text(static_cast<double>(table_.device().memory_bytes)));
   }
   return result;
 }

@@ -36,8 +36,8 @@ class ChainPlans {
   // Whether any of it fits in memory.
   bool add(const std::vector<ChainStage>& stages, std::int64_t micro_batch);
 
-  // The best few of each micro-batch size by iteration_floor_s(); without any: `status` and `reason`
-  // where it is not empty, else why the nearest does not fit.
+  // The best few of each micro-batch size by iteration_floor_s(); without any: `status` and
+  // `reason` where it is not empty, else why the nearest does not fit.
   PlanResult result(const Budget& budget, PlanStatus status = PlanStatus::kInfeasible,
                     const std::string& reason = "");
 

@@ -28,7 +28,8 @@ Downsets::Downsets(const Successors& successors, std::size_t most,
   const auto n = successors.size();
   std::vector<std::vector<std::uint64_t>> needs(n, std::vector<std::uint64_t>(words_, 0));
   for (std::size_t i = 0; i < n; ++i) {
-    for (const int s : successors[i]) needs[static_cast<std::size_t>(s)][i / 64] |= 1ULL << (i % 64);
+    for (const int s : successors[i])
+      needs[static_cast<std::size_t>(s)][i / 64] |= 1ULL << (i % 64);
   }
   // Level by level: a set of k + 1 nodes is a set of k and a node whose predecessors it has. Sets
   // of a level are looked up by hash (lookups only: no order comes out of the table).

@@ -61,7 +61,8 @@ class Search {
     if (times.size() <= static_cast<std::size_t>(count)) return times;
     std::vector<double> some;
     for (int i = 1; i <= count; ++i) {
-      some.push_back(times[times.size() * static_cast<std::size_t>(i) / static_cast<std::size_t>(count) - 1]);
+      some.push_back(
+          times[times.size() * static_cast<std::size_t>(i) / static_cast<std::size_t>(count) - 1]);
     }
     return some;
   }
@@ -78,7 +79,9 @@ class Search {
   LatencyPartition best_within(double bound) const {
     const auto devices = static_cast<std::size_t>(chain_.devices);
     std::vector<Cell> cells((n_ + 1) * (devices + 1));
-    const auto at = [&](std::size_t j, std::size_t m) -> Cell& { return cells[j * (devices + 1) + m]; };
+    const auto at = [&](std::size_t j, std::size_t m) -> Cell& {
+      return cells[j * (devices + 1) + m];
+    };
     at(0, 0).sum_s = 0;
     for (std::size_t i = 0; i < n_; ++i) {
       for (std::size_t j = i + 1; j <= n_; ++j) {
@@ -116,8 +119,8 @@ class Search {
       end = cell.from;
     }
     std::ranges::reverse(result.stages);
-    result.latency_s = at(n_, used).value() +
-                       static_cast<double>(chain_.micro_batches - 1) * largest_s;
+    result.latency_s =
+        at(n_, used).value() + static_cast<double>(chain_.micro_batches - 1) * largest_s;
     return result;
   }
 

@@ -31,8 +31,9 @@ class Planning {
       if (stopped()) break;
       propose(b);
     }
-    return stopped() ? plans_.result(budget_, PlanStatus::kGaveUp, "stopped before a plan was found")
-                     : plans_.result(budget_);
+    return stopped()
+               ? plans_.result(budget_, PlanStatus::kGaveUp, "stopped before a plan was found")
+               : plans_.result(budget_);
   }
 
  private:
@@ -40,8 +41,8 @@ class Planning {
 
   void propose(std::int64_t b) {
     const std::vector<double> seconds = op_seconds(plans_.table(), b);
-    const double share = std::accumulate(seconds.begin(), seconds.end(), 0.0) /
-                         problem_.cluster->device_count();
+    const double share =
+        std::accumulate(seconds.begin(), seconds.end(), 0.0) / problem_.cluster->device_count();
     const Blocks runs = run_blocks(*problem_.graph, seconds, share / kRunsPerDevice);
     LatencyChain chain;
     chain.blocks = static_cast<int>(runs.ops.size());
@@ -111,8 +112,8 @@ class Planning {
     stage.forward_s = forward_s_.at(width)[j] - forward_s_.at(width)[i];
     stage.backward_s = backward_s_.at(width)[j] - backward_s_.at(width)[i];
     stage.transfer_s = cut_bytes_[i] / width / link.bandwidth_bytes_per_s;
-    stage.reduce_s = problem_.costs->reduce_s(static_cast<std::int64_t>(params_[j] - params_[i]),
-                                              width, link);
+    stage.reduce_s =
+        problem_.costs->reduce_s(static_cast<std::int64_t>(params_[j] - params_[i]), width, link);
     // Activations are judged with the whole plan.
     stage.fits = static_[j] - static_[i] <= memory_bytes_;
     return stage;

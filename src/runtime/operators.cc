@@ -253,7 +253,8 @@ std::vector<at::Tensor> forward_op(const Graph& graph, const Operator& op,
       return {mean_per_sample(at::argmax(x, -1).eq(inputs[1]).to(x.scalar_type()))};
     case OpKind::kOpaque:
       throw RunError(fmt::format(
-          "operator \"{}\" stands for an imported profile: it can be planned and not run", op.name));
+          "operator \"{}\" stands for an imported profile: it can be planned and not run",
+          op.name));
   }
   GP_CHECK(false, "operator kind {}", static_cast<int>(op.kind));
 }

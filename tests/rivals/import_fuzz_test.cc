@@ -22,8 +22,10 @@ constexpr std::uint64_t kRounds = 4000;
 
 // Pieces that parsers trip over.
 const std::vector<std::string> kPieces = {
-    "",  "-1",   "1e999", "NaN", "9223372036854775808", " -- ",      "\t", "\n", "[",  "]", "{}",
-    ":", "null", "\"",    "; ",  "stage_id=0",          "0.0000001", "1",  ",",  "\\u0000"};
+    "",           "-1",        "1e999", "NaN", "9223372036854775808",
+    " -- ",       "\t",        "\n",    "[",   "]",
+    "{}",         ":",         "null",  "\"",  "; ",
+    "stage_id=0", "0.0000001", "1",     ",",   "\\u0000"};
 
 std::string mutate(std::string text, std::uint64_t seed) {
   std::uint64_t counter = 0;

@@ -1,8 +1,6 @@
 // What the public optimisers answered on their own inputs; the rest of the table, and the times
 // that the searches take, are bench/rivals.
 
-#include "rivals/recorded_answers.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +8,7 @@
 #include <filesystem>
 #include <string>
 
+#include "rivals/recorded_answers.h"
 #include "rivals/rival_inputs.h"
 
 namespace graphpipe {
@@ -21,7 +20,7 @@ std::string shared_data() {
   return folder != nullptr && std::filesystem::is_directory(folder) ? folder : "";
 }
 
-#define SKIP_WITHOUT_DATA()                                                            \
+#define SKIP_WITHOUT_DATA() \
   if (shared_data().empty()) GTEST_SKIP() << "the folder of public inputs is not here"
 
 TEST(Recorded, PipedreamAnswersEveryRow) {
@@ -76,8 +75,7 @@ TEST(Recorded, MaxLoadAnswersEveryRow) {
   for (const RecordedMaxLoad& row : recorded_max_load()) {
     if (!row.in_tests) continue;
     const MaxLoadPartition partition = partition_max_load(
-        recorded_max_load_instance(
-            shared_data() + "/dnn-partitioning/" + row.file + ".json", 1e-3),
+        recorded_max_load_instance(shared_data() + "/dnn-partitioning/" + row.file + ".json", 1e-3),
         {});
     ASSERT_EQ(partition.outcome, MaxLoadOutcome::kFound) << row.file;
     EXPECT_NEAR(partition.load_s * 1e3, row.load_ms, row.half_digit_ms * 1.001) << row.file;

@@ -49,8 +49,8 @@ PipedreamStateSpace recorded_pipedream_states(const std::string& path, bool chai
   if (chains) profile = with_chains_joined(profile);
   std::vector<PipedreamOp> ops;
   for (const PipedreamNode& node : profile.nodes) {
-    ops.push_back({(node.forward_ms + node.backward_ms) / 1000, node.activation_bytes,
-                   node.parameter_bytes});
+    ops.push_back(
+        {(node.forward_ms + node.backward_ms) / 1000, node.activation_bytes, node.parameter_bytes});
   }
   std::vector<std::vector<int>> successors(ops.size());
   std::vector<bool> is_source(ops.size(), true);

@@ -22,7 +22,8 @@ std::vector<int> stage_widths(const Problem& problem) {
 }  // namespace
 
 PlanResult plan_alpa(const Problem& problem, const Budget& budget) {
-  return plan_latency_chain(problem, budget, {"alpa", stage_widths(problem), problem.options.data_parallel});
+  return plan_latency_chain(problem, budget,
+                            {"alpa", stage_widths(problem), problem.options.data_parallel});
 }
 
 }  // namespace graphpipe

@@ -35,8 +35,8 @@ class MaxLoad {
   PlanResult plan() {
     const std::vector<std::int64_t> sizes = micro_batch_sizes(problem_);
     const std::vector<double> seconds = op_seconds(plans_.table(), sizes[sizes.size() / 2]);
-    const double share = std::accumulate(seconds.begin(), seconds.end(), 0.0) /
-                         problem_.cluster->device_count();
+    const double share =
+        std::accumulate(seconds.begin(), seconds.end(), 0.0) / problem_.cluster->device_count();
     const Blocks blocks =
         coarse_blocks(*problem_.graph, seconds, share, kEnoughDownsets, budget_.should_stop);
     for (const std::int64_t b : sizes) {
@@ -68,14 +68,15 @@ class MaxLoad {
     return true;
   }
 
-  MaxLoadInstance make_instance(const Blocks& blocks, const std::vector<double>& seconds, std::int64_t b) {
+  MaxLoadInstance make_instance(const Blocks& blocks, const std::vector<double>& seconds,
+                                std::int64_t b) {
     MaxLoadInstance instance;
     instance.accelerators = problem_.cluster->device_count();
     instance.successors = blocks.successors;
     for (const std::vector<OpId>& ops : blocks.ops) {
       MaxLoadOp& op = instance.ops.emplace_back();
-      op.bytes = static_cast<double>(stage_saved_bytes(*problem_.costs, *problem_.graph, ops, b,
-                                                       plans_.table().device()));
+      op.bytes = static_cast<double>(
+          stage_saved_bytes(*problem_.costs, *problem_.graph, ops, b, plans_.table().device()));
       for (const OpId id : ops) {
         op.accelerator_s += seconds[id.index()];
         op.bytes += static_bytes_[id.index()];
@@ -83,8 +84,8 @@ class MaxLoad {
     }
     const Link& link = worst_link(*problem_.cluster);
     for (const BlockTensor& tensor : blocks.tensors) {
-      const double transfer_s = problem_.costs->transfer_s(
-          tensor_bytes(problem_.graph->tensor(tensor.tensor), b), link);
+      const double transfer_s =
+          problem_.costs->transfer_s(tensor_bytes(problem_.graph->tensor(tensor.tensor), b), link);
       std::vector<int> forward = tensor.consumers;
       forward.push_back(tensor.producer);
       instance.tensors.push_back({std::move(forward), transfer_s});

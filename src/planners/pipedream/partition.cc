@@ -60,7 +60,9 @@ class LevelTable {
   }
 
  private:
-  std::size_t size() const { return static_cast<std::size_t>(n_) * static_cast<std::size_t>(machines_); }
+  std::size_t size() const {
+    return static_cast<std::size_t>(n_) * static_cast<std::size_t>(machines_);
+  }
   std::size_t cell(int i, int j, int m) const {
     return static_cast<std::size_t>(i) * size() +
            static_cast<std::size_t>(j) * static_cast<std::size_t>(machines_) +
@@ -86,8 +88,8 @@ class LevelTable {
 
   // One stage of states i..j on m machines.
   double stage_s(int i, int j, int m, double bandwidth_bytes_per_s) const {
-    const double sync_s = 4 * (m - 1) * difference(states_.parameter_bytes, i, j) /
-                          (bandwidth_bytes_per_s * m);
+    const double sync_s =
+        4 * (m - 1) * difference(states_.parameter_bytes, i, j) / (bandwidth_bytes_per_s * m);
     const double t = compute_s(i, j);
     return (options_.variant == PipedreamVariant::kCode ? t + sync_s : std::max(t, sync_s)) / m;
   }
@@ -166,7 +168,7 @@ class LevelTable {
   const PipedreamOptions& options_;
   bool stopped_ = false;
   std::int64_t work_ = 0;
-  std::vector<char> holds_;  // [j][i]: whether state i is inside state j
+  std::vector<char> holds_;   // [j][i]: whether state i is inside state j
   std::vector<double> best_;  // [i][j][m - 1]
   std::vector<Split> from_;
 };

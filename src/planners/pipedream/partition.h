@@ -18,8 +18,8 @@ struct PipedreamStates {
   std::vector<double> compute_s;         // of the state's operators, forward and backward
   std::vector<double> activation_bytes;  // likewise: all their outputs
   std::vector<double> parameter_bytes;
-  std::vector<double> cut_bytes;            // alive where the graph is cut behind the state
-  std::vector<std::vector<int>> before;     // states inside, ascending; empty vector: all smaller
+  std::vector<double> cut_bytes;         // alive where the graph is cut behind the state
+  std::vector<std::vector<int>> before;  // states inside, ascending; empty vector: all smaller
   std::size_t count() const { return compute_s.size(); }
 };
 

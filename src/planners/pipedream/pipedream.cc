@@ -31,17 +31,18 @@ class Pipedream {
   PlanResult plan() {
     const std::vector<std::int64_t> sizes = micro_batch_sizes(problem_);
     const std::vector<double> seconds = op_seconds(plans_.table(), sizes[sizes.size() / 2]);
-    const double share = std::accumulate(seconds.begin(), seconds.end(), 0.0) /
-                         problem_.cluster->device_count();
+    const double share =
+        std::accumulate(seconds.begin(), seconds.end(), 0.0) / problem_.cluster->device_count();
     const Blocks runs = run_blocks(*problem_.graph, seconds, share / kRunsPerDevice);
-    const Blocks blocks = coarse_blocks(*problem_.graph, seconds, share, kMostDownsets,
-                                        budget_.should_stop);
+    const Blocks blocks =
+        coarse_blocks(*problem_.graph, seconds, share, kMostDownsets, budget_.should_stop);
     for (const std::int64_t b : sizes) {
       if (stopped()) break;
       propose(b, runs, blocks);
     }
-    return stopped() ? plans_.result(budget_, PlanStatus::kGaveUp, "stopped before a plan was found")
-                     : plans_.result(budget_);
+    return stopped()
+               ? plans_.result(budget_, PlanStatus::kGaveUp, "stopped before a plan was found")
+               : plans_.result(budget_);
   }
 
  private:
@@ -68,8 +69,9 @@ class Pipedream {
     propose(b, runs, prefix_states(block_ops(runs, seconds, b), runs.successors, order), true);
     const int source = only_source(blocks);
     if (source < 0) return;
-    const PipedreamStateSpace space = antichain_states(
-        block_ops(blocks, seconds, b), blocks.successors, source, kMostDownsets, budget_.should_stop);
+    const PipedreamStateSpace space =
+        antichain_states(block_ops(blocks, seconds, b), blocks.successors, source, kMostDownsets,
+                         budget_.should_stop);
     if (space.complete) propose(b, blocks, space, false);
   }
 
@@ -99,7 +101,8 @@ class Pipedream {
     return ops;
   }
 
-  void propose(std::int64_t b, const Blocks& blocks, const PipedreamStateSpace& space, bool levelled) {
+  void propose(std::int64_t b, const Blocks& blocks, const PipedreamStateSpace& space,
+               bool levelled) {
     const bool straight = !problem_.options.data_parallel;
     for (const std::vector<PipedreamLevel>& level : levels()) {
       if (level.size() > 1 && (!levelled || straight)) continue;

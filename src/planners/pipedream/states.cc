@@ -98,8 +98,7 @@ class Antichains {
     if (successors_[node].empty()) return false;
     if (!is_inside(set, successors_[node])) return true;
     return std::ranges::any_of(newest, [&](std::size_t a) {
-      return ancestors_[a][node] &&
-             std::ranges::any_of(successors_[node], [&](std::size_t reader) {
+      return ancestors_[a][node] && std::ranges::any_of(successors_[node], [&](std::size_t reader) {
                return reader != a && !ancestors_[a][reader];
              });
     });
@@ -174,7 +173,8 @@ PipedreamStateSpace prefix_states(const std::vector<PipedreamOp>& ops,
   PipedreamStateSpace space;
   PipedreamStates& states = space.states;
   std::vector<int> place(ops.size());
-  for (std::size_t i = 0; i < order.size(); ++i) place[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
+  for (std::size_t i = 0; i < order.size(); ++i)
+    place[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
   PipedreamOp sum;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const PipedreamOp& op = ops[static_cast<std::size_t>(order[i])];

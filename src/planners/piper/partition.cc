@@ -55,7 +55,7 @@ class Solver {
         low = middle;
       }
     }
-    result.outcome = stopped_              ? PiperOutcome::kStopped
+    result.outcome = stopped_           ? PiperOutcome::kStopped
                      : high < kInfinity ? PiperOutcome::kFound
                                         : PiperOutcome::kNoPartition;
     result.tps_s = high < kInfinity ? high : 0;
@@ -125,15 +125,14 @@ class Solver {
         sums_[set * degrees_ + t] = sums;
       }
     }
-    remember_ = inner_.size() * degrees_ * static_cast<std::size_t>(replicas_ + 1) <= kMostRemembered;
+    remember_ =
+        inner_.size() * degrees_ * static_cast<std::size_t>(replicas_ + 1) <= kMostRemembered;
     if (remember_) {
       extra_.assign(inner_.size() * degrees_ * static_cast<std::size_t>(replicas_ + 1), -1);
     }
   }
 
-  double least_target() const {
-    return least_work_.back() / in_.devices * (1 - 1e-9);
-  }
+  double least_target() const { return least_work_.back() / in_.devices * (1 - 1e-9); }
   double most_target() const {
     double all = 0;
     for (std::size_t t = 0; t < degrees_; ++t) {
@@ -213,7 +212,8 @@ class Solver {
     for (std::size_t v = 0; v < n_; ++v) {
       const double bytes = saving(v, t, y);
       const PiperCost& cost = in_.ops[v][t];
-      if (bytes > 0) list.emplace_back((cost.recompute_seconds - cost.seconds) / bytes, static_cast<int>(v));
+      if (bytes > 0)
+        list.emplace_back((cost.recompute_seconds - cost.seconds) / bytes, static_cast<int>(v));
     }
     std::ranges::sort(list);
     for (const auto& [ratio, v] : list) known->second.push_back(v);
@@ -226,7 +226,8 @@ class Solver {
     if (y > s.most_y) return kInfinity;
     float* known = nullptr;
     if (remember_) {
-      known = &extra_[(s.pair * degrees_ + s.t) * static_cast<std::size_t>(replicas_ + 1) + static_cast<std::size_t>(y)];
+      known = &extra_[(s.pair * degrees_ + s.t) * static_cast<std::size_t>(replicas_ + 1) +
+                      static_cast<std::size_t>(y)];
       if (*known >= 0 && chosen == nullptr) return static_cast<double>(*known);
     }
     double need = s.sums.a * y + s.sums.b - in_.memory_bytes;
@@ -298,7 +299,8 @@ class Solver {
         if (from[replicas_] == kNever) continue;
         const double room = in_.devices * (1 + 1e-9) - before - from[replicas_];
         for (std::size_t t = 0; t < degrees_; ++t) {
-          const double seconds = sums_[set * degrees_ + t].seconds - sums_[inner * degrees_ + t].seconds;
+          const double seconds =
+              sums_[set * degrees_ + t].seconds - sums_[inner * degrees_ + t].seconds;
           if (seconds * in_.degrees[t] > room * target) continue;
           add(stage(set, pair, t), target, from, out);
         }
@@ -313,7 +315,8 @@ class Solver {
     for_ranges(s, target, [&](int d, int first, int last) {
       const int devices = d * degree;
       for (int r = first; r <= last; ++r) {
-        const int sum = from[r - d] == kNever ? kNever : std::min<int>(from[r - d] + devices, kNever);
+        const int sum =
+            from[r - d] == kNever ? kNever : std::min<int>(from[r - d] + devices, kNever);
         out[r] = std::min<std::uint16_t>(out[r], static_cast<std::uint16_t>(sum));
       }
       // More replicas than the last are no worse a bound for what is inside.
@@ -330,7 +333,8 @@ class Solver {
     while (set != 0) {
       // Where the bound is not tight the row says the same further left.
       const std::uint16_t devices = table_[row(set) + static_cast<std::size_t>(replicas)];
-      while (replicas > 1 && table_[row(set) + static_cast<std::size_t>(replicas) - 1] == devices) --replicas;
+      while (replicas > 1 && table_[row(set) + static_cast<std::size_t>(replicas) - 1] == devices)
+        --replicas;
       const auto [next, d, seconds] = step(set, replicas, devices, target, result);
       slowest_s = std::max(slowest_s, seconds);
       set = next;
@@ -388,7 +392,7 @@ class Solver {
   std::vector<int> divisors_;
   std::vector<std::uint32_t> inner_;  // pairs, by their larger set
   std::vector<std::size_t> begin_;
-  std::vector<Sums> sums_;  // [set][degree]
+  std::vector<Sums> sums_;          // [set][degree]
   std::vector<double> least_work_;  // [set]: device seconds
   std::vector<std::vector<std::size_t>> border_;
   bool remember_ = false;
@@ -409,8 +413,8 @@ PiperPartition partition_piper(const PiperInstance& instance, const PiperLimits&
   PiperPartition result;
   result.downsets = sets.count();
   if (!sets.complete()) {
-    result.outcome = sets.count() > limits.downsets ? PiperOutcome::kTooManyDownsets
-                                                    : PiperOutcome::kStopped;
+    result.outcome =
+        sets.count() > limits.downsets ? PiperOutcome::kTooManyDownsets : PiperOutcome::kStopped;
     return result;
   }
   return Solver(instance, sets, limits).solve();

@@ -48,7 +48,7 @@ struct PiperInstance {
   double bandwidth_bytes_per_s = 1;
   std::int64_t micro_batches = 1;  // N
   int most_data_degree = 1 << 20;
-  std::vector<int> degrees;        // t, ascending
+  std::vector<int> degrees;                 // t, ascending
   std::vector<std::vector<PiperCost>> ops;  // [op][degree]
   std::vector<PiperLink> links;             // of an acyclic graph
 };
@@ -56,7 +56,7 @@ struct PiperInstance {
 struct PiperLimits {
   std::size_t downsets = 40'000;
   std::int64_t pairs = 40'000'000;  // of nested downsets; 4 bytes each are held
-  double precision = 1e-6;        // of the target
+  double precision = 1e-6;          // of the target
   std::function<bool()> should_stop = {};
 };
 

@@ -39,8 +39,8 @@ class Piper {
   PlanResult plan() {
     const std::vector<std::int64_t> sizes = micro_batch_sizes(problem_);
     const std::vector<double> seconds = op_seconds(plans_.table(), sizes[sizes.size() / 2]);
-    const double share = std::accumulate(seconds.begin(), seconds.end(), 0.0) /
-                         problem_.cluster->device_count();
+    const double share =
+        std::accumulate(seconds.begin(), seconds.end(), 0.0) / problem_.cluster->device_count();
     const Blocks blocks =
         coarse_blocks(*problem_.graph, seconds, share, kEnoughDownsets, budget_.should_stop);
     for (const std::int64_t b : sizes) {
@@ -72,9 +72,9 @@ class Piper {
       case PiperOutcome::kNoPartition:
         return true;
       case PiperOutcome::kTooManyDownsets:
-        reason_ = fmt::format("more than {} downsets of {} blocks, which is the limit",
-                              count_text(static_cast<std::int64_t>(limits_.downsets)),
-                              blocks.ops.size());
+        reason_ =
+            fmt::format("more than {} downsets of {} blocks, which is the limit",
+                        count_text(static_cast<std::int64_t>(limits_.downsets)), blocks.ops.size());
         break;
       case PiperOutcome::kTooManyPairs:
         reason_ = fmt::format("more than {} pairs of nested downsets, which is the limit",
@@ -89,7 +89,8 @@ class Piper {
     return false;
   }
 
-  PiperInstance make_instance(const Blocks& blocks, const std::vector<double>& seconds, std::int64_t b) {
+  PiperInstance make_instance(const Blocks& blocks, const std::vector<double>& seconds,
+                              std::int64_t b) {
     const CostTable::Column& column = plans_.table().at(b);
     PiperInstance instance;
     instance.devices = problem_.cluster->device_count();
@@ -106,8 +107,8 @@ class Piper {
         cost.b_bytes += static_bytes_[op.index()];
         if (problem_.options.recompute) recompute_s += column.recompute_s[op.index()];
       }
-      cost.a_bytes = static_cast<double>(stage_saved_bytes(*problem_.costs, *problem_.graph, ops, b,
-                                                           plans_.table().device()));
+      cost.a_bytes = static_cast<double>(
+          stage_saved_bytes(*problem_.costs, *problem_.graph, ops, b, plans_.table().device()));
       cost.recompute_seconds = cost.seconds + recompute_s;
       cost.recompute_a_bytes = cost.a_bytes;
       cost.recompute_b_bytes = cost.b_bytes;
