@@ -20,6 +20,7 @@ bool runtime_keeps_input(const Operator& op, std::size_t input) {
     case OpKind::kAvgPool2d:
     case OpKind::kBatchNorm:
     case OpKind::kBinaryCrossEntropy:
+    case OpKind::kOpaque:  // a profile's activations count whole
       return true;
     case OpKind::kCrossEntropy:  // the target; of logits their softmax
       return input == 1;
