@@ -97,6 +97,7 @@ int run_cli(int argc, const char* const* argv) {
   add_simulate_command(app, line);
   add_verify_command(app, line);
   add_train_command(app, line);
+  add_export_command(app, line);
   add_import_command(app, line);
   add_data_command(app, line);
   for (CLI::App* command : app.get_subcommands(nullptr)) {

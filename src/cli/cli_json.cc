@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/hash.h"
@@ -117,10 +118,16 @@ std::string no_plan_json(const Problem& problem, const std::string& planner,
 std::string compare_json(const std::vector<ComparedPlan>& rows, const std::vector<double>& search_s,
                          const Problem& problem) {
   Json list = Json::array();
+  double slowest_s = 0;
+  for (const ComparedPlan& row : rows) {
+    if (row.status == "ok") slowest_s = std::max(slowest_s, row.plan.estimate.iteration_s);
+  }
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const ComparedPlan& row = rows[i];
     if (row.status == "ok") {
-      list.push_back(Json::parse(to_json(row.plan, *problem.graph)));
+      Json plan = Json::parse(to_json(row.plan, *problem.graph));
+      plan["speed_up"] = slowest_s / row.plan.estimate.iteration_s;
+      list.push_back(std::move(plan));
       continue;
     }
     Json json = problem_fields(problem, row.planner);

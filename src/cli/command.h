@@ -21,6 +21,7 @@ void add_compare_command(CLI::App& app, CommandLine& line);
 void add_simulate_command(CLI::App& app, CommandLine& line);
 void add_verify_command(CLI::App& app, CommandLine& line);
 void add_train_command(CLI::App& app, CommandLine& line);
+void add_export_command(CLI::App& app, CommandLine& line);
 void add_import_command(CLI::App& app, CommandLine& line);
 void add_data_command(CLI::App& app, CommandLine& line);
 

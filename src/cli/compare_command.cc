@@ -18,6 +18,7 @@ namespace {
 struct CompareFlags {
   ProblemFlags problem;
   std::string planners;
+  bool markdown = false;
 };
 
 std::vector<const Planner*> chosen_planners(const std::string& names) {
@@ -54,7 +55,8 @@ void run_compare(const CompareFlags& flags, CommandLine& line) {
     rows.push_back({planner->name, std::string(status_name(result.status)), result.reason,
                     std::move(result.plan)});
   }
-  print_out(line.json ? compare_json(rows, search_s, loaded.problem) : compare_table(rows));
+  print_out(line.json ? compare_json(rows, search_s, loaded.problem)
+                      : compare_table(rows, flags.markdown));
   if (!any) line.exit_code = kExitNo;
 }
 
@@ -66,6 +68,7 @@ void add_compare_command(CLI::App& app, CommandLine& line) {
   auto flags = std::make_shared<CompareFlags>();
   flags->problem.add_to(*command);
   command->add_option("--planners", flags->planners, "a,b,c; default: all");
+  command->add_flag("--markdown", flags->markdown, "the table as Markdown");
   command->callback([flags, &line] { run_compare(*flags, line); });
 }
 

@@ -46,7 +46,7 @@ std::vector<std::string> plan_row(const ComparedPlan& row, double slowest_s) {
 
 }  // namespace
 
-std::string compare_table(const std::vector<ComparedPlan>& plans) {
+std::string compare_table(const std::vector<ComparedPlan>& plans, bool markdown) {
   double slowest_s = 0;
   for (const ComparedPlan& row : plans) {
     if (is_ok(row)) slowest_s = std::max(slowest_s, row.plan.estimate.iteration_s);
@@ -62,9 +62,10 @@ std::string compare_table(const std::vector<ComparedPlan>& plans) {
                    {"peak"},
                    {"gap"}});
   for (const ComparedPlan& row : plans) table.add_row(plan_row(row, slowest_s));
-  std::string text = table.text();
+  std::string text = markdown ? table.markdown() + "\n" : table.text();
   for (const ComparedPlan& row : plans) {
-    if (!is_ok(row)) text += fmt::format("{}: {}\n", row.planner, row.reason);
+    if (is_ok(row)) continue;
+    text += fmt::format("{}{}: {}\n", markdown ? "- " : "", row.planner, row.reason);
   }
   return text;
 }

@@ -32,7 +32,7 @@ struct ComparedPlan {
   std::string reason;
   Plan plan;  // status ok
 };
-std::string compare_table(const std::vector<ComparedPlan>& plans);
+std::string compare_table(const std::vector<ComparedPlan>& plans, bool markdown = false);
 
 // The schedule as a grid: a row a rank, a column a time slot, F and B with their
 // micro-batch, dots where the rank idles, from a simulated trace with events. At most

@@ -52,6 +52,20 @@ std::string TextTable::text() const {
   return text;
 }
 
+std::string TextTable::markdown() const {
+  std::string text = "|";
+  for (const Column& column : columns_) text += fmt::format(" {} |", column.head);
+  text += "\n|";
+  for (const Column& column : columns_) text += column.align == Align::kLeft ? "---|" : "---:|";
+  text += "\n";
+  for (const auto& row : rows_) {
+    text += "|";
+    for (const std::string& cell : row) text += fmt::format(" {} |", cell);
+    text += "\n";
+  }
+  return text;
+}
+
 std::string shortened(const std::string& text, std::size_t width) {
   if (text.size() <= width) return text;
   return fmt::format("~{}", text.substr(text.size() - width + 1));

@@ -23,6 +23,9 @@ class TextTable {
   // Columns two blanks apart, each as wide as its widest cell; no blanks at line ends.
   std::string text() const;
 
+  // The same as a table of Markdown.
+  std::string markdown() const;
+
   // Without the table's own text: how wide all columns but this one are together, with
   // the blanks between.
   std::size_t width_without(std::size_t column) const;
