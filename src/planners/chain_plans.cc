@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "cost/task_memory.h"
 #include "plan/stage_memory.h"
 
 namespace graphpipe {
@@ -37,6 +38,22 @@ std::vector<double> op_param_bytes(const Graph& graph) {
       if (graph.param(p).trainable) sum += static_cast<double>(param_bytes(graph.param(p)));
     }
     bytes.push_back(sum);
+  }
+  return bytes;
+}
+
+std::vector<double> block_saved_bytes(const Problem& problem, const Blocks& blocks,
+                                      std::int64_t micro_batch, const DeviceType& device) {
+  const std::vector<bool> needs = needs_gradient(*problem.graph);
+  std::vector<std::vector<TensorId>> leaving(blocks.ops.size());
+  for (const BlockTensor& tensor : blocks.tensors) {
+    leaving[static_cast<std::size_t>(tensor.producer)].push_back(tensor.tensor);
+  }
+  std::vector<double> bytes;
+  for (std::size_t i = 0; i < blocks.ops.size(); ++i) {
+    bytes.push_back(static_cast<double>(task_memory(*problem.costs, *problem.graph, needs,
+                                                    blocks.ops[i], leaving[i], micro_batch, device)
+                                            .saved_bytes));
   }
   return bytes;
 }

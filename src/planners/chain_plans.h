@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "planners/blocks.h"
 #include "planners/stage_tps.h"
 
 namespace graphpipe {
@@ -22,6 +23,10 @@ std::vector<double> op_seconds(CostTable& table, std::int64_t micro_batch);
 // Bytes that stay for each operator: weights, gradients, optimiser state.
 std::vector<double> op_static_bytes(const Problem& problem);
 std::vector<double> op_param_bytes(const Graph& graph);
+
+// Bytes that each block keeps of a micro-batch from its forward to its backward.
+std::vector<double> block_saved_bytes(const Problem& problem, const Blocks& blocks,
+                                      std::int64_t micro_batch, const DeviceType& device);
 
 class ChainPlans {
  public:

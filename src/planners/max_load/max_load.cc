@@ -73,10 +73,11 @@ class MaxLoad {
     MaxLoadInstance instance;
     instance.accelerators = problem_.cluster->device_count();
     instance.successors = blocks.successors;
+    const std::vector<double> saved_bytes =
+        block_saved_bytes(problem_, blocks, b, plans_.table().device());
     for (const std::vector<OpId>& ops : blocks.ops) {
       MaxLoadOp& op = instance.ops.emplace_back();
-      op.bytes = static_cast<double>(
-          stage_saved_bytes(*problem_.costs, *problem_.graph, ops, b, plans_.table().device()));
+      op.bytes = saved_bytes[instance.ops.size() - 1];
       for (const OpId id : ops) {
         op.accelerator_s += seconds[id.index()];
         op.bytes += static_bytes_[id.index()];

@@ -98,6 +98,8 @@ class Piper {
     instance.micro_batches = std::max<std::int64_t>(1, problem_.mini_batch / b);
     if (!problem_.options.data_parallel) instance.most_data_degree = 1;
     instance.degrees = {1};
+    const std::vector<double> saved_bytes =
+        block_saved_bytes(problem_, blocks, b, plans_.table().device());
     for (const std::vector<OpId>& ops : blocks.ops) {
       PiperCost cost;
       double recompute_s = 0;
@@ -107,8 +109,7 @@ class Piper {
         cost.b_bytes += static_bytes_[op.index()];
         if (problem_.options.recompute) recompute_s += column.recompute_s[op.index()];
       }
-      cost.a_bytes = static_cast<double>(
-          stage_saved_bytes(*problem_.costs, *problem_.graph, ops, b, plans_.table().device()));
+      cost.a_bytes = saved_bytes[instance.ops.size()];
       cost.recompute_seconds = cost.seconds + recompute_s;
       cost.recompute_a_bytes = cost.a_bytes;
       cost.recompute_b_bytes = cost.b_bytes;
