@@ -20,6 +20,13 @@ DeviceType planning_device(const Cluster& cluster) {
 
 double compute_slowdown(const Cluster& cluster) { return core_oversubscription(cluster); }
 
+CostTable& CostTable::of_device(DeviceId device) {
+  const Cluster& cluster = *problem_->cluster;
+  if (cluster.types.size() == 1) return *this;
+  const int type = cluster.device_type[device.index()];
+  return by_type_.try_emplace(type, *problem_, cluster.type_of(device)).first->second;
+}
+
 const CostTable::Column& CostTable::at(std::int64_t samples) {
   const auto [at, fresh] = columns_.try_emplace(samples);
   Column& column = at->second;

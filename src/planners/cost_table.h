@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "cost/task_memory.h"
@@ -32,12 +33,16 @@ class CostTable {
   };
 
   explicit CostTable(const Problem& problem)
+      : CostTable(problem, planning_device(*problem.cluster)) {}
+  CostTable(const Problem& problem, DeviceType device)
       : problem_(&problem),
-        device_(planning_device(*problem.cluster)),
+        device_(std::move(device)),
         facts_(training_facts(*problem.costs, *problem.graph, device_)) {}
 
   // Over `samples` samples on one rank.
   const Column& at(std::int64_t samples);
+  // Of the real type of a device; where all are alike, this table itself.
+  CostTable& of_device(DeviceId device);
   const Problem& problem() const { return *problem_; }
   const DeviceType& device() const { return device_; }
   const TrainingFacts& facts() const { return facts_; }
@@ -47,6 +52,7 @@ class CostTable {
   DeviceType device_;
   TrainingFacts facts_;
   std::map<std::int64_t, Column> columns_;
+  std::map<int, CostTable> by_type_;  // where the cluster has several
 };
 
 }  // namespace graphpipe

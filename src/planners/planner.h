@@ -56,6 +56,7 @@ struct Planner {
   std::string name;     // "graphpipe"
   std::string summary;  // one line, with the paper
   PlanResult (*plan)(const Problem& problem, const Budget& budget);
+  bool improve = false;  // search/ goes on from its plans by local steps that it simulates
 };
 
 const std::vector<Planner>& planners();  // registry.cc; graphpipe first

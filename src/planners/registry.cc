@@ -17,7 +17,7 @@ namespace graphpipe {
 const std::vector<Planner>& planners() {
   static const std::vector<Planner> all = {
       {"graphpipe", "graph pipeline over series-parallel pieces (Jeon et al., ASPLOS 2025)",
-       plan_graphpipe},
+       plan_graphpipe, true},
       {"pipedream", "1F1B chain by PipeDream's partition (Narayanan et al., SOSP 2019)",
        plan_pipedream},
       {"piper", "sequential pipeline over downsets (Tarnawski et al., NeurIPS 2021)", plan_piper},

@@ -104,6 +104,11 @@ class Floor {
         has_backward_(stages_with_backward(plan, *table.problem().graph)) {}
 
   double seconds() {
+    const std::vector<double> floors = by_stage();
+    return std::max(shared_cores_s(), *std::ranges::max_element(floors));
+  }
+
+  std::vector<double> by_stage() {
     const std::size_t n = plan_.stages.size();
     std::vector<StageTasks> tasks;
     for (std::size_t s = 0; s < n; ++s) tasks.push_back(stage_tasks(StageId(s)));
@@ -122,14 +127,26 @@ class Floor {
       const double backward_s = whole ? tasks[from].last.backward_s + message_s(edge, true) : 0;
       way_back[to] = std::max(way_back[to], way_back[from] + backward_s);
     }
-    double floor_s = shared_cores_s();
+    std::vector<double> floor_s;
     for (std::size_t s = 0; s < n; ++s) {
-      floor_s = std::max(floor_s, way_in[s] + tasks[s].work_s + way_back[s]);
+      floor_s.push_back(way_in[s] + tasks[s].work_s + way_back[s]);
+    }
+    if (table_.problem().cluster->types.size() == 1) return floor_s;
+    for (std::size_t s = 0; s < n; ++s) {  // a slower replica's work alone
+      const auto width = static_cast<std::int64_t>(plan_.stages[s].devices.size());
+      for (std::int64_t k = 1; k < width; ++k) {
+        floor_s[s] = std::max(floor_s[s], work_s(StageId(s), k));
+      }
     }
     return floor_s;
   }
 
  private:
+  // Of replica 0.
+  CostTable& table_of(const Stage& stage, std::int64_t k = 0) {
+    return table_.of_device(stage.devices[static_cast<std::size_t>(k)]);
+  }
+
   // What replica k computes in all.
   double work_s(StageId id, std::int64_t k) {
     const Stage& stage = plan_.stage(id);
@@ -140,15 +157,16 @@ class Floor {
     if (stage.replication == Replication::kRoundRobin) {
       const std::int64_t turns = full / width;
       return static_cast<double>(turns) *
-             task_seconds(table_, stage, stage.micro_batch, backward).all();
+             task_seconds(table_of(stage, k), stage, stage.micro_batch, backward).all();
     }
     const auto share = [&](std::int64_t samples) {
       const std::int64_t most = divide_up(samples, width);
       return std::clamp<std::int64_t>(samples - k * most, 0, most);
     };
+    CostTable& table = table_of(stage, k);
     return static_cast<double>(full) *
-               task_seconds(table_, stage, share(stage.micro_batch), backward).all() +
-           task_seconds(table_, stage, share(rest), backward).all();
+               task_seconds(table, stage, share(stage.micro_batch), backward).all() +
+           task_seconds(table, stage, share(rest), backward).all();
   }
 
   StageTasks stage_tasks(StageId id) {
@@ -159,8 +177,9 @@ class Floor {
     const std::int64_t b = std::min(stage.micro_batch, plan_.mini_batch);
     const std::int64_t rest = plan_.mini_batch % b;
     StageTasks tasks;
-    tasks.first = task_seconds(table_, stage, divide_up(b, width), backward);
-    tasks.last = task_seconds(table_, stage, divide_up(rest > 0 ? rest : b, width), backward);
+    CostTable& table = table_of(stage);
+    tasks.first = task_seconds(table, stage, divide_up(b, width), backward);
+    tasks.last = task_seconds(table, stage, divide_up(rest > 0 ? rest : b, width), backward);
     tasks.work_s = work_s(id, 0);
     return tasks;
   }
@@ -228,9 +247,11 @@ constexpr double kRounding = 1e-8;
 }  // namespace
 
 double iteration_floor_s(CostTable& table, const Plan& plan) {
-  const std::vector<int>& types = table.problem().cluster->device_type;
-  if (!std::ranges::all_of(types, [&](int type) { return type == types[0]; })) return 0;
   return Floor(table, plan).seconds() * (1 - kRounding);
+}
+
+std::vector<double> stage_floors_s(CostTable& table, const Plan& plan) {
+  return Floor(table, plan).by_stage();
 }
 
 }  // namespace graphpipe

@@ -22,9 +22,12 @@ double stage_tps_s(CostTable& table, const std::vector<OpId>& ops, std::int64_t 
 // What the iteration can't be faster than: for each stage, the first micro-batch's way to
 // it, its own work, and the last micro-batch's way back or its reduction; and the work of
 // each node's ranks over the cores that they share. Transfers that overlap with work do not
-// count. Costs a small part of a simulation, and is often nearly exact. 0 where device types
-// differ: a table knows the slowest alone. Requires: no stage recomputes that the problem's
-// options do not allow to.
+// count. Costs a small part of a simulation, and is often nearly exact. Requires: no stage
+// recomputes that the problem's options do not allow to.
 double iteration_floor_s(CostTable& table, const Plan& plan);
+
+// The same by stage, without what cores of a node share: what the iteration can't be faster
+// than because of each.
+std::vector<double> stage_floors_s(CostTable& table, const Plan& plan);
 
 }  // namespace graphpipe

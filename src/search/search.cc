@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <set>
+#include <utility>
 
 #include "cost/lower_bound.h"
 #include "planners/stage_tps.h"
 #include "schedule/verify.h"
+#include "search/improve.h"
 #include "sim/simulator.h"
 
 namespace graphpipe {
@@ -18,6 +21,12 @@ using Clock = std::chrono::steady_clock;
 
 // A plan whose floor is no further below the best so far is not simulated.
 constexpr double kNotWorth = 5e-4;
+
+// Local improvement: from so many plans of the judge's, each no more than so many times the
+// fastest, with so much work in all (Workbench::work()).
+constexpr std::size_t kMostStarts = 3;
+constexpr double kWorthStarting = 1.25;
+constexpr std::int64_t kImproveWork = 1'000'000;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -109,7 +118,30 @@ class Judge {
   // none of those that seemed the fastest.
   void judge(SearchResult& result) {
     result.status = PlanStatus::kInfeasible;
-    while (result.status != PlanStatus::kOk && !waiting_.empty()) settle(simulate(), result);
+    while (result.status != PlanStatus::kOk && !waiting_.empty()) {
+      std::vector<Judged> judged = simulate();
+      choose_starts(judged);
+      settle(judged, result);
+    }
+  }
+
+  // Goes on from the fastest plans by local steps. Requires: judge() found a plan.
+  void improve(SearchResult& result, const Budget& budget) {
+    Workbench bench(table_);
+    double best_s = result.plan.estimate.iteration_s;
+    for (Start& start : starts_) {
+      const std::int64_t left =
+          (kImproveWork - bench.work()) / static_cast<std::int64_t>(&starts_.back() - &start + 1);
+      Plan plan = improve_plan(bench, start.plan, start.iteration_s, {left, budget.should_stop});
+      if (start.iteration_s >= best_s) continue;
+      const Problem& problem = table_.problem();
+      const Verification verification =
+          verify_plan(plan, *problem.graph, *problem.cluster, *problem.costs);
+      if (!verification.ok()) continue;
+      best_s = start.iteration_s;
+      fill_estimate(plan, simulate_quickly(plan, problem), verification, table_);
+      result.plan = std::move(plan);
+    }
   }
 
  private:
@@ -121,6 +153,25 @@ class Judge {
     std::size_t plan = 0;
     Trace trace;
   };
+
+  struct Start {
+    Plan plan;
+    double iteration_s = 0;
+  };
+
+  // Unlike ones: of each micro-batch size and number of stages the fastest.
+  void choose_starts(const std::vector<Judged>& judged) {
+    starts_.clear();
+    std::set<std::pair<std::int64_t, std::size_t>> known;
+    for (const Judged& next : judged) {
+      const double seconds = next.trace.iteration_s;
+      if (starts_.size() == kMostStarts) return;
+      if (seconds > kWorthStarting * judged.front().trace.iteration_s) return;
+      const Plan& plan = plans_[next.plan];
+      if (!known.insert({plan.stages[0].micro_batch, plan.stages.size()}).second) continue;
+      starts_.push_back({plan, seconds});
+    }
+  }
 
   // Those that may be the fastest, the lowest floor first; the fastest first.
   std::vector<Judged> simulate() {
@@ -162,13 +213,15 @@ class Judge {
   CostTable table_;
   std::vector<Plan> plans_;
   std::vector<Waiting> waiting_;  // the lowest floor first
+  std::vector<Start> starts_;     // the fastest first
 };
 
 }  // namespace
 
 SearchResult search_plan(const Planner& planner, const Problem& problem, double time_limit_s) {
   const Clock::time_point start = Clock::now();
-  PlanResult proposed = planner.plan(problem, budget_until(time_limit_s));
+  const Budget budget = budget_until(time_limit_s);
+  PlanResult proposed = planner.plan(problem, budget);
   if (proposed.status == PlanStatus::kOk && problem.options.all_devices) {
     keep_full_plans(proposed, problem);
   }
@@ -178,7 +231,9 @@ SearchResult search_plan(const Planner& planner, const Problem& problem, double 
   result.search_s = seconds_since(start);
   if (proposed.status == PlanStatus::kOk) {
     const Clock::time_point judging = Clock::now();
-    Judge(problem, std::move(proposed.candidates)).judge(result);
+    Judge judge(problem, std::move(proposed.candidates));
+    judge.judge(result);
+    if (planner.improve && result.status == PlanStatus::kOk) judge.improve(result, budget);
     result.judge_s = seconds_since(judging);
   }
   result.plan.estimate.search_s = result.search_s + result.judge_s;

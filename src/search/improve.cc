@@ -1,0 +1,147 @@
+#include "search/improve.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "planners/in_flight.h"
+#include "search/moves.h"
+
+namespace graphpipe {
+namespace {
+
+// A step must gain this part of the iteration at least.
+constexpr double kLeastGain = 1e-3;
+
+// Of a kind of steps so many are made plans, and of these so many simulated: those with the
+// lowest floors.
+constexpr std::size_t kMostPlans = 48;
+constexpr std::size_t kMostSimulated = 6;
+
+// Stages within this part of the largest floor bound the iteration with it.
+constexpr double kNearBound = 0.9;
+constexpr std::size_t kMostBounding = 4;
+
+Layout layout_of(const Plan& plan) {
+  Layout layout{plan.stages, 1};
+  std::int64_t least_off = -1;
+  for (const std::int64_t hops : {1, 2, 3}) {
+    const std::vector<std::int64_t> counts = in_flight_by_hops(plan, hops);
+    std::int64_t off = 0;
+    for (std::size_t s = 0; s < counts.size(); ++s) {
+      off += std::abs(std::min(counts[s], plan.mini_batch) - plan.stages[s].in_flight_samples);
+    }
+    if (least_off >= 0 && off >= least_off) continue;
+    least_off = off;
+    layout.hops = hops;
+  }
+  return layout;
+}
+
+class Climber {
+ public:
+  Climber(Workbench& bench, Plan plan, double iteration_s, const ImproveLimits& limits)
+      : bench_(bench), limits_(limits), plan_(std::move(plan)), iteration_s_(iteration_s) {
+    end_ = bench.work() + limits.work;
+  }
+
+  void climb() {
+    layout_ = layout_of(plan_);
+    while (!stopped() && step()) continue;
+  }
+
+  const Plan& plan() const { return plan_; }
+  double iteration_s() const { return iteration_s_; }
+
+ private:
+  struct Candidate {
+    Layout layout;
+    Plan plan;
+    double floor_s = 0;
+  };
+
+  bool stopped() const {
+    return bench_.work() >= end_ || (limits_.should_stop && limits_.should_stop());
+  }
+  double wanted_s() const { return iteration_s_ * (1 - kLeastGain); }
+
+  // Tries kinds of steps in turn, until one gains.
+  bool step() {
+    const std::vector<double> floors = bench_.stage_floors_s(plan_);
+    std::vector<std::size_t> order(floors.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+      return floors[a] > floors[b];
+    });
+    for (std::size_t i = 0; i < order.size() && i < kMostBounding; ++i) {
+      if (floors[order[i]] < kNearBound * floors[order[0]]) break;
+      if (take_best(moves_from(bench_, layout_, layout_index(order[i]), wanted_s()))) return true;
+      if (stopped()) return false;
+    }
+    if (take_best(whole_moves(bench_, layout_, wanted_s()))) return true;
+    return !stopped() && take_best(placement_moves(bench_, layout_, plan_));
+  }
+
+  // Where the plan's stage stands in the layout.
+  std::size_t layout_index(std::size_t stage) const {
+    const OpId first = plan_.stages[stage].ops.front();
+    const auto found = std::ranges::find_if(
+        layout_.stages, [&](const Stage& other) { return other.ops.front() == first; });
+    return static_cast<std::size_t>(found - layout_.stages.begin());
+  }
+
+  bool take_best(const std::vector<Move>& moves) {
+    std::vector<Candidate> candidates;
+    for (std::size_t i = 0; i < moves.size() && i < kMostPlans && !stopped(); ++i) {
+      std::optional<Plan> plan = bench_.plan_of(moves[i].layout, plan_);
+      if (!plan || !uses_enough(*plan)) continue;
+      const double floor_s = bench_.floor_s(*plan);
+      if (floor_s >= wanted_s()) continue;
+      candidates.push_back({moves[i].layout, std::move(*plan), floor_s});
+    }
+    std::ranges::stable_sort(candidates, {}, &Candidate::floor_s);
+    if (candidates.size() > kMostSimulated) candidates.resize(kMostSimulated);
+    bool gained = false;
+    for (Candidate& candidate : candidates) {
+      if (candidate.floor_s >= wanted_s() || stopped()) break;
+      gained = take(candidate) || gained;
+    }
+    return gained;
+  }
+
+  bool uses_enough(const Plan& plan) const {
+    const Problem& problem = bench_.problem();
+    return !problem.options.all_devices ||
+           devices_used(plan) == problem.cluster->device_count();
+  }
+
+  bool take(Candidate& candidate) {
+    if (!bench_.make_fit(candidate.plan)) return false;
+    const double seconds = bench_.simulated_s(candidate.plan);
+    if (seconds >= wanted_s()) return false;
+    iteration_s_ = seconds;
+    plan_ = std::move(candidate.plan);
+    layout_ = std::move(candidate.layout);
+    return true;
+  }
+
+  Workbench& bench_;
+  const ImproveLimits& limits_;
+  Plan plan_;
+  double iteration_s_;
+  Layout layout_;
+  std::int64_t end_ = 0;
+};
+
+}  // namespace
+
+Plan improve_plan(Workbench& bench, const Plan& plan, double& iteration_s,
+                  const ImproveLimits& limits) {
+  Climber climber(bench, plan, iteration_s, limits);
+  climber.climb();
+  iteration_s = climber.iteration_s();
+  return climber.plan();
+}
+
+}  // namespace graphpipe

@@ -1,0 +1,32 @@
+// The layouts that lie one step from a plan.
+
+#pragma once
+
+#include <vector>
+
+#include "search/workbench.h"
+
+namespace graphpipe {
+
+struct Move {
+  Layout layout;
+  double slowest_s = 0;  // of the stages that change: Workbench::stage_s()
+};
+
+// Steps that take work from a stage: operators of it - one with all before it in the stage, one
+// with all after it, a part that hangs together - to another stage, to a new one on some of the
+// stage's own devices or on unused ones; and devices from other stages or unused ones to it.
+// Only those whose changed stages take less than `limit_s`; those with the fastest slowest
+// stage first.
+std::vector<Move> moves_from(Workbench& bench, const Layout& layout, std::size_t stage,
+                             double limit_s);
+
+// Steps that change the whole: two stages that send to one another or to the same stage made
+// one, other micro-batch sizes, other counts in flight. Of sizes those of the problem's options.
+std::vector<Move> whole_moves(Workbench& bench, const Layout& layout, double limit_s);
+
+// Two stages that change places, where less then goes from node to node; the greatest saving
+// first. Bytes are those of the plan's edges.
+std::vector<Move> placement_moves(Workbench& bench, const Layout& layout, const Plan& plan);
+
+}  // namespace graphpipe

@@ -1,0 +1,158 @@
+#include "search/workbench.h"
+
+#include <algorithm>
+
+#include "graph/order.h"
+#include "plan/stage_memory.h"
+#include "planners/in_flight.h"
+#include "planners/stage_tps.h"
+#include "sim/simulator.h"
+
+namespace graphpipe {
+namespace {
+
+constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Of the cluster's types, those that run the stage.
+std::vector<int> types_of(const Cluster& cluster, const Stage& stage) {
+  std::vector<int> types;
+  for (const DeviceId device : stage.devices) {
+    types.push_back(cluster.device_type[device.index()]);
+  }
+  std::ranges::sort(types);
+  const auto repeats = std::ranges::unique(types);
+  types.erase(repeats.begin(), repeats.end());
+  return types;
+}
+
+}  // namespace
+
+Workbench::Workbench(CostTable& table) : table_(table) {
+  const auto before = op_predecessors(graph());
+  neighbours_.resize(before.size());
+  for (std::size_t op = 0; op < before.size(); ++op) {
+    for (const OpId from : before[op]) {
+      dependencies_.emplace_back(from, OpId(op));
+      neighbours_[from.index()].emplace_back(op);
+      neighbours_[op].push_back(from);
+    }
+  }
+}
+
+std::optional<Plan> Workbench::plan_of(const Layout& layout, const Plan& like) {
+  work_ += static_cast<std::int64_t>(graph().op_count());
+  // Stages that wait in a circle never run dry.
+  const std::size_t count = layout.stages.size();
+  std::vector<std::size_t> stage_of(graph().op_count());
+  for (std::size_t s = 0; s < count; ++s) {
+    for (const OpId op : layout.stages[s].ops) stage_of[op.index()] = s;
+  }
+  std::vector<std::vector<std::size_t>> next(count);
+  std::vector<int> waits_for(count, 0);
+  for (const auto& [from, to] : dependencies_) {
+    const std::size_t a = stage_of[from.index()];
+    const std::size_t b = stage_of[to.index()];
+    if (a == b) continue;
+    next[a].push_back(b);
+    ++waits_for[b];
+  }
+  std::vector<std::size_t> ready;
+  for (std::size_t s = 0; s < count; ++s) {
+    if (waits_for[s] == 0) ready.push_back(s);
+  }
+  for (std::size_t i = 0; i < ready.size(); ++i) {
+    for (const std::size_t to : next[ready[i]]) {
+      if (--waits_for[to] == 0) ready.push_back(to);
+    }
+  }
+  if (ready.size() < count) return std::nullopt;
+
+  Plan plan = like;
+  plan.estimate = {};
+  plan.edges.clear();
+  plan.stages = layout.stages;
+  for (Stage& stage : plan.stages) stage.recompute = false;
+  canonicalise(plan, graph());
+  const std::vector<std::int64_t> all(count, plan.mini_batch);
+  set_in_flight(plan, layout.hops == Layout::kAllInFlight ? all
+                                                          : in_flight_by_hops(plan, layout.hops));
+  return plan;
+}
+
+bool Workbench::stage_fits(const Plan& plan, StageId id) {
+  work_ += static_cast<std::int64_t>(plan.stage(id).ops.size());
+  const Cluster& cluster = *problem().cluster;
+  return std::ranges::all_of(types_of(cluster, plan.stage(id)), [&](int type) {
+    const DeviceType& device = cluster.types[static_cast<std::size_t>(type)];
+    return stage_memory(plan, graph(), *problem().costs, device, id).total() <=
+           device.memory_bytes;
+  });
+}
+
+bool Workbench::make_fit(Plan& plan) {
+  const auto fits = [this](const Plan& p, StageId s) { return stage_fits(p, s); };
+  const auto all_fit = [&] {
+    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+      if (!stage_fits(plan, StageId(s))) return false;
+    }
+    return true;
+  };
+  if (all_fit()) return true;
+  const std::vector<std::int64_t> least = least_in_flight(plan);
+  const std::vector<std::int64_t> wanted = [&] {
+    std::vector<std::int64_t> samples;
+    for (const Stage& stage : plan.stages) samples.push_back(stage.in_flight_samples);
+    return samples;
+  }();
+  if (problem().options.recompute) {
+    set_in_flight(plan, least);
+    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+      plan.stages[s].recompute = !stage_fits(plan, StageId(s));
+    }
+    set_in_flight(plan, wanted);
+  }
+  lower_in_flight(plan, least, fits);
+  return all_fit();
+}
+
+double Workbench::task_s(const std::vector<OpId>& ops, const Stage& stage) {
+  const bool split = stage.replication == Replication::kSplit;
+  const auto width = split ? static_cast<std::int64_t>(stage.devices.size()) : 1;
+  const CostTable::Column& column =
+      table_.of_device(stage.devices[0]).at(divide_up(stage.micro_batch, width));
+  double seconds = 0;
+  for (const OpId op : ops) seconds += column.forward_s[op.index()] + column.backward_s[op.index()];
+  return seconds;
+}
+
+double Workbench::stage_s(const Stage& stage) {
+  const auto width = static_cast<std::int64_t>(stage.devices.size());
+  const std::int64_t turns = stage.replication == Replication::kRoundRobin ? width : 1;
+  const auto tasks = static_cast<double>(problem().mini_batch / (stage.micro_batch * turns));
+  double seconds = tasks * task_s(stage.ops, stage);
+  if (width > 1) {
+    std::int64_t bytes = 0;
+    for (const ParamId param : stage_params(graph(), stage.ops)) {
+      if (graph().param(param).trainable) bytes += param_bytes(graph().param(param));
+    }
+    seconds += problem().costs->reduce_s(bytes, static_cast<int>(width),
+                                         slowest_link(*problem().cluster, stage.devices));
+  }
+  return seconds;
+}
+
+double Workbench::floor_s(const Plan& plan) { return iteration_floor_s(table_, plan); }
+
+std::vector<double> Workbench::stage_floors_s(const Plan& plan) {
+  return graphpipe::stage_floors_s(table_, plan);
+}
+
+double Workbench::simulated_s(const Plan& plan) {
+  for (const Stage& stage : plan.stages) {
+    const std::int64_t tasks = 3 + 2 * stage.in_flight_samples / stage.micro_batch;
+    work_ += 16 * tasks * static_cast<std::int64_t>(stage.devices.size());
+  }
+  return simulate_plan(plan, graph(), *problem().cluster, *problem().costs, {}, true).iteration_s;
+}
+
+}  // namespace graphpipe

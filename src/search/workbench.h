@@ -1,0 +1,61 @@
+// From stages to whole plans, and what a plan takes: what local moves are tried on.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "planners/cost_table.h"
+
+namespace graphpipe {
+
+// A plan without what follows from its stages: edges, samples in flight, recomputation.
+struct Layout {
+  std::vector<Stage> stages;  // in any order
+  // In flight: the least counts, with so many micro-batches a hop; kAllInFlight: everything.
+  static constexpr std::int64_t kAllInFlight = 0;
+  std::int64_t hops = 1;
+};
+
+class Workbench {
+ public:
+  explicit Workbench(CostTable& table);
+
+  const Problem& problem() const { return table_.problem(); }
+  const Graph& graph() const { return *table_.problem().graph; }
+
+  // Operators that one depends on or that depend on it.
+  const std::vector<OpId>& neighbours(OpId op) const { return neighbours_[op.index()]; }
+  const std::vector<std::pair<OpId, OpId>>& dependencies() const { return dependencies_; }
+
+  // The plan that the layout stands for; none: its stages wait in a circle. Memory is not looked
+  // at. Fields beside stages, edges and counts are those of `like`.
+  std::optional<Plan> plan_of(const Layout& layout, const Plan& like);
+  // Makes the plan fit: by recomputation, where the options allow it, and by fewer samples in
+  // flight, down to the least. Returns whether it does.
+  bool make_fit(Plan& plan);
+
+  // What replica 0 of the stage computes over the mini-batch, and its reduction, wherever the
+  // stage is: no iteration is shorter.
+  double stage_s(const Stage& stage);
+  // What one task of these operators takes on a device of the stage.
+  double task_s(const std::vector<OpId>& ops, const Stage& stage);
+  double floor_s(const Plan& plan);
+  std::vector<double> stage_floors_s(const Plan& plan);
+  double simulated_s(const Plan& plan);
+
+  // Plans made and simulations, weighed by their sizes: deterministic.
+  std::int64_t work() const { return work_; }
+
+ private:
+  bool stage_fits(const Plan& plan, StageId stage);
+
+  CostTable& table_;
+  std::vector<std::pair<OpId, OpId>> dependencies_;
+  std::vector<std::vector<OpId>> neighbours_;
+  std::int64_t work_ = 0;
+};
+
+}  // namespace graphpipe
