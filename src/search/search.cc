@@ -24,9 +24,9 @@ constexpr double kNotWorth = 5e-4;
 
 // Local improvement: from so many plans of the judge's, each no more than so many times the
 // fastest, with so much work in all (Workbench::work()).
-constexpr std::size_t kMostStarts = 3;
-constexpr double kWorthStarting = 1.25;
-constexpr std::int64_t kImproveWork = 1'000'000;
+constexpr std::size_t kMostStarts = 8;
+constexpr double kWorthStarting = 1.6;
+constexpr std::int64_t kImproveWork = 20'000'000;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -119,9 +119,7 @@ class Judge {
   void judge(SearchResult& result) {
     result.status = PlanStatus::kInfeasible;
     while (result.status != PlanStatus::kOk && !waiting_.empty()) {
-      std::vector<Judged> judged = simulate();
-      choose_starts(judged);
-      settle(judged, result);
+      settle(simulate(), result);
     }
   }
 
@@ -129,9 +127,10 @@ class Judge {
   void improve(SearchResult& result, const Budget& budget) {
     Workbench bench(table_);
     double best_s = result.plan.estimate.iteration_s;
-    for (Start& start : starts_) {
+    std::vector<Start> from = starts();
+    for (Start& start : from) {
       const std::int64_t left =
-          (kImproveWork - bench.work()) / static_cast<std::int64_t>(&starts_.back() - &start + 1);
+          (kImproveWork - bench.work()) / static_cast<std::int64_t>(&from.back() - &start + 1);
       Plan plan = improve_plan(bench, start.plan, start.iteration_s, {left, budget.should_stop});
       if (start.iteration_s >= best_s) continue;
       const Problem& problem = table_.problem();
@@ -159,18 +158,23 @@ class Judge {
     double iteration_s = 0;
   };
 
-  // Unlike ones: of each micro-batch size and number of stages the fastest.
-  void choose_starts(const std::vector<Judged>& judged) {
-    starts_.clear();
-    std::set<std::pair<std::int64_t, std::size_t>> known;
-    for (const Judged& next : judged) {
-      const double seconds = next.trace.iteration_s;
-      if (starts_.size() == kMostStarts) return;
-      if (seconds > kWorthStarting * judged.front().trace.iteration_s) return;
-      const Plan& plan = plans_[next.plan];
-      if (!known.insert({plan.stages[0].micro_batch, plan.stages.size()}).second) continue;
-      starts_.push_back({plan, seconds});
+  // Unlike ones: of each micro-batch size and number of stages the one with the lowest floor.
+  std::vector<Start> starts() {
+    std::vector<std::pair<double, std::size_t>> order;
+    for (std::size_t i = 0; i < plans_.size(); ++i) {
+      order.emplace_back(iteration_floor_s(table_, plans_[i]), i);
     }
+    std::ranges::sort(order);
+    std::set<std::pair<std::int64_t, std::size_t>> known;
+    std::vector<Start> starts;
+    for (const auto& [floor_s, index] : order) {
+      if (starts.size() == kMostStarts || floor_s > kWorthStarting * order.front().first) break;
+      const Plan& plan = plans_[index];
+      if (!known.insert({plan.stages[0].micro_batch, plan.stages.size()}).second) continue;
+      starts.push_back({plan, simulate_quickly(plan, table_.problem()).iteration_s});
+    }
+    std::ranges::stable_sort(starts, {}, &Start::iteration_s);
+    return starts;
   }
 
   // Those that may be the fastest, the lowest floor first; the fastest first.
@@ -201,7 +205,7 @@ class Judge {
         fill_estimate(plan, trace, verification, table_);
         result.status = PlanStatus::kOk;
         result.reason.clear();
-        result.plan = std::move(plan);
+        result.plan = plan;
         return;
       }
       if (result.reason.empty()) {
@@ -213,7 +217,6 @@ class Judge {
   CostTable table_;
   std::vector<Plan> plans_;
   std::vector<Waiting> waiting_;  // the lowest floor first
-  std::vector<Start> starts_;     // the fastest first
 };
 
 }  // namespace
