@@ -21,8 +21,8 @@ std::vector<std::int64_t> in_flight_by_hops(const Plan& plan, std::int64_t hops)
     const Stage& to = plan.stage(edge->to);
     const std::int64_t b = samples_at_once(from);
     const std::int64_t b_next = samples_at_once(to);
-    const std::int64_t ahead = std::max(from.kfkb * b, b_next) +
-                               std::max<std::int64_t>(0, b - to.kfkb * b_next);
+    const std::int64_t ahead =
+        std::max(from.kfkb * b, b_next) + std::max<std::int64_t>(0, b - to.kfkb * b_next);
     std::int64_t& here = in_flight[edge->from.index()];
     const std::int64_t needed = in_flight[edge->to.index()] + hops * ahead;
     here = std::max(here, (needed + b - 1) / b * b);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,16 +23,19 @@ class AffineCosts : public CostModel {
     std::int64_t workspace_bytes_per_sample = 0;
   };
   OpCost op_cost(const Graph& /*graph*/, OpId op, std::int64_t samples, int /*tensor_degree*/,
-                 const DeviceType& /*device*/, Phase phase) const override {
+                 const DeviceType& device, Phase phase) const override {
     if (samples == 0) return {};
     const Op& unit = ops[op.index()];
-    const double forward_s = unit.fixed_s + static_cast<double>(samples) * unit.per_sample_s;
+    const auto slower = seconds_of_type.find(device.name);
+    const double forward_s = (slower == seconds_of_type.end() ? 1 : slower->second) *
+                             (unit.fixed_s + static_cast<double>(samples) * unit.per_sample_s);
     return {.seconds = phase == Phase::kBackward ? 2 * forward_s : forward_s,
             .workspace_bytes = samples * unit.workspace_bytes_per_sample,
             .saved_bytes = phase == Phase::kForward ? samples * unit.saved_bytes_per_sample : 0};
   }
   std::string name() const override { return "affine"; }
   std::vector<Op> ops;
+  std::map<std::string, double> seconds_of_type;  // times as long on devices of this name
 };
 
 // before[op]: the operators that it reads, all smaller.

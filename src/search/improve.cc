@@ -14,10 +14,13 @@ namespace {
 // A step must gain this part of the iteration at least.
 constexpr double kLeastGain = 1e-3;
 
-// Of a kind of steps so many are made plans, and of these so many simulated: those with the
-// lowest floors.
+// Of a kind of steps so many are made plans, and of these so many are simulated: those with the
+// lowest estimates.
 constexpr std::size_t kMostPlans = 48;
-constexpr std::size_t kMostSimulated = 6;
+constexpr std::size_t kMostSimulated = 3;
+
+// Estimates are taken in proportion to that of the plan at hand, and may then be so far off.
+constexpr double kEstimateOff = 1.05;
 
 // Stages within this part of the largest floor bound the iteration with it.
 constexpr double kNearBound = 0.9;
@@ -41,39 +44,39 @@ Layout layout_of(const Plan& plan) {
 
 class Climber {
  public:
-  Climber(Workbench& bench, Plan plan, double iteration_s, const ImproveLimits& limits)
-      : bench_(bench), limits_(limits), plan_(std::move(plan)), iteration_s_(iteration_s) {
+  Climber(Workbench& bench, const Plan& plan, ImproveBy by, const ImproveLimits& limits)
+      : bench_(bench), by_(by), limits_(limits), plan_(plan), layout_(layout_of(plan)) {
     end_ = bench.work() + limits.work;
+    iteration_s_ = measured_s(plan_);
   }
 
-  void climb() {
-    layout_ = layout_of(plan_);
+  Plan climb() && {
     while (!stopped() && step()) continue;
+    return std::move(plan_);
   }
-
-  const Plan& plan() const { return plan_; }
-  double iteration_s() const { return iteration_s_; }
 
  private:
   struct Candidate {
     Layout layout;
     Plan plan;
-    double floor_s = 0;
+    double estimate_s = 0;
   };
 
   bool stopped() const {
     return bench_.work() >= end_ || (limits_.should_stop && limits_.should_stop());
   }
   double wanted_s() const { return iteration_s_ * (1 - kLeastGain); }
+  double measured_s(const Plan& plan) {
+    return by_ == ImproveBy::kSimulation ? bench_.simulated_s(plan) : bench_.estimate_s(plan);
+  }
 
   // Tries kinds of steps in turn, until one gains.
   bool step() {
     const std::vector<double> floors = bench_.stage_floors_s(plan_);
     std::vector<std::size_t> order(floors.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
-      return floors[a] > floors[b];
-    });
+    std::ranges::stable_sort(order,
+                             [&](std::size_t a, std::size_t b) { return floors[a] > floors[b]; });
     for (std::size_t i = 0; i < order.size() && i < kMostBounding; ++i) {
       if (floors[order[i]] < kNearBound * floors[order[0]]) break;
       if (take_best(moves_from(bench_, layout_, layout_index(order[i]), wanted_s()))) return true;
@@ -92,19 +95,25 @@ class Climber {
   }
 
   bool take_best(const std::vector<Move>& moves) {
+    if (moves.empty()) return false;
+    const bool simulate = by_ == ImproveBy::kSimulation;
+    const double here_s = simulate ? bench_.estimate_s(plan_) : iteration_s_;
+    const double scale = here_s > 0 ? iteration_s_ / here_s : 1;
+    const double off = simulate ? kEstimateOff : 1;
     std::vector<Candidate> candidates;
     for (std::size_t i = 0; i < moves.size() && i < kMostPlans && !stopped(); ++i) {
       std::optional<Plan> plan = bench_.plan_of(moves[i].layout, plan_);
       if (!plan || !uses_enough(*plan)) continue;
-      const double floor_s = bench_.floor_s(*plan);
-      if (floor_s >= wanted_s()) continue;
-      candidates.push_back({moves[i].layout, std::move(*plan), floor_s});
+      if (bench_.floor_s(*plan) >= wanted_s()) continue;
+      const double estimate_s = scale * bench_.estimate_s(*plan);
+      if (estimate_s >= off * wanted_s()) continue;
+      candidates.push_back({moves[i].layout, std::move(*plan), estimate_s});
     }
-    std::ranges::stable_sort(candidates, {}, &Candidate::floor_s);
+    std::ranges::stable_sort(candidates, {}, &Candidate::estimate_s);
     if (candidates.size() > kMostSimulated) candidates.resize(kMostSimulated);
     bool gained = false;
     for (Candidate& candidate : candidates) {
-      if (candidate.floor_s >= wanted_s() || stopped()) break;
+      if (candidate.estimate_s >= off * wanted_s() || stopped()) break;
       gained = take(candidate) || gained;
     }
     return gained;
@@ -112,13 +121,12 @@ class Climber {
 
   bool uses_enough(const Plan& plan) const {
     const Problem& problem = bench_.problem();
-    return !problem.options.all_devices ||
-           devices_used(plan) == problem.cluster->device_count();
+    return !problem.options.all_devices || devices_used(plan) == problem.cluster->device_count();
   }
 
   bool take(Candidate& candidate) {
     if (!bench_.make_fit(candidate.plan)) return false;
-    const double seconds = bench_.simulated_s(candidate.plan);
+    const double seconds = measured_s(candidate.plan);
     if (seconds >= wanted_s()) return false;
     iteration_s_ = seconds;
     plan_ = std::move(candidate.plan);
@@ -127,21 +135,18 @@ class Climber {
   }
 
   Workbench& bench_;
+  ImproveBy by_;
   const ImproveLimits& limits_;
   Plan plan_;
-  double iteration_s_;
   Layout layout_;
+  double iteration_s_ = 0;
   std::int64_t end_ = 0;
 };
 
 }  // namespace
 
-Plan improve_plan(Workbench& bench, const Plan& plan, double& iteration_s,
-                  const ImproveLimits& limits) {
-  Climber climber(bench, plan, iteration_s, limits);
-  climber.climb();
-  iteration_s = climber.iteration_s();
-  return climber.plan();
+Plan improve_plan(Workbench& bench, const Plan& plan, ImproveBy by, const ImproveLimits& limits) {
+  return Climber(bench, plan, by, limits).climb();
 }
 
 }  // namespace graphpipe

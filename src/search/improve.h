@@ -14,14 +14,17 @@
 
 namespace graphpipe {
 
+enum class ImproveBy {
+  kEstimate,    // stage_estimate_s(): many steps for little
+  kSimulation,  // the simulator, where the estimate promises something
+};
+
 struct ImproveLimits {
-  std::int64_t work = 0;             // Workbench's
+  std::int64_t work = 0;              // Workbench's
   std::function<bool()> should_stop;  // asked between steps; may be empty
 };
 
-// A plan of shorter simulated iteration, with memory within its limits, or the plan itself.
-// `iteration_s` is the plan's, and then that of what is returned.
-Plan improve_plan(Workbench& bench, const Plan& plan, double& iteration_s,
-                  const ImproveLimits& limits);
+// The plan, or one that memory allows and that is faster by that measure.
+Plan improve_plan(Workbench& bench, const Plan& plan, ImproveBy by, const ImproveLimits& limits);
 
 }  // namespace graphpipe

@@ -18,6 +18,9 @@ constexpr std::size_t kMostMembers = 192;
 // With so many stages at most, operators are tried on all of them, else on neighbours alone.
 constexpr std::size_t kMostTargets = 12;
 
+// Operators are passed on from stage to stage over so many stages that pass them, in all.
+constexpr int kMostPassed = 40;
+
 using Ops = std::vector<OpId>;
 
 Ops without(const Ops& ops, const Ops& part) {
@@ -183,6 +186,15 @@ class MoveList {
     }
   }
 
+  // Operators passed on from stage to stage: each gives its neighbour the least that helps it,
+  // until one has room. For each neighbour alone move_operators() knows better.
+  void pass_on(std::size_t from) {
+    left_to_expand_ = kMostPassed;
+    std::vector<bool> passed(layout_.stages.size());
+    passed[from] = true;
+    pass_on(layout_.stages, from, passed, 0);
+  }
+
   // More devices for a stage: unused ones, or one or half of another's.
   void add_devices(std::size_t to) {
     const Stage& stage = layout_.stages[to];
@@ -197,9 +209,8 @@ class MoveList {
       for (const std::size_t n : counts) {
         const std::vector<DeviceId> given = nearest(giver.devices, stage, n);
         Stage less = giver;
-        std::erase_if(less.devices, [&](DeviceId d) {
-          return std::ranges::find(given, d) != given.end();
-        });
+        std::erase_if(less.devices,
+                      [&](DeviceId d) { return std::ranges::find(given, d) != given.end(); });
         add({{s, std::move(less)}, {to, with_devices(stage, given)}});
       }
     }
@@ -250,6 +261,61 @@ class MoveList {
     return sorted;
   }
 
+  void pass_on(const std::vector<Stage>& stages, std::size_t from, std::vector<bool>& passed,
+               int steps) {
+    if (left_to_expand_-- == 0) return;
+    std::map<std::size_t, std::pair<double, Ops>> least;  // by neighbour: seconds, operators
+    for (Ops& group : Members(bench_.graph(), stages[from].ops).groups()) {
+      const double group_s = bench_.task_s(group, stages[from]);
+      const std::vector<std::size_t> near = neighbours(stages, from, group);
+      const bool any = std::ranges::any_of(near, [&](std::size_t to) {
+        return !passed[to] && (!least.contains(to) || group_s < least[to].first);
+      });
+      if (!any) continue;
+      Stage rest = stages[from];
+      rest.ops = without(rest.ops, group);
+      if (bench_.stage_s(rest) >= limit_s_) continue;
+      for (const std::size_t to : near) {
+        if (passed[to]) continue;
+        const auto [found, fresh] = least.try_emplace(to, group_s, group);
+        if (!fresh && group_s < found->second.first) found->second = {group_s, group};
+      }
+    }
+    for (const auto& [to, given] : least) {
+      std::vector<Stage> changed = stages;
+      changed[from].ops = without(stages[from].ops, given.second);
+      changed[to].ops = joined(stages[to].ops, given.second);
+      if (bench_.stage_s(changed[to]) < limit_s_) {
+        if (steps > 0) add_stages(std::move(changed));
+        continue;
+      }
+      passed[to] = true;
+      pass_on(changed, to, passed, steps + 1);
+      passed[to] = false;
+    }
+  }
+
+  void add_stages(std::vector<Stage> stages) {
+    Layout changed = layout_;
+    changed.stages = std::move(stages);
+    add_whole(std::move(changed));
+  }
+
+  std::vector<std::size_t> neighbours(const std::vector<Stage>& stages, std::size_t from,
+                                      const Ops& group) const {
+    std::vector<std::size_t> near;
+    for (const OpId op : group) {
+      for (const OpId other : bench_.neighbours(op)) {
+        for (std::size_t s = 0; s < stages.size(); ++s) {
+          if (s == from || std::ranges::find(near, s) != near.end()) continue;
+          if (std::ranges::binary_search(stages[s].ops, other)) near.push_back(s);
+        }
+      }
+    }
+    std::ranges::sort(near);
+    return near;
+  }
+
   std::vector<std::size_t> targets(std::size_t from, const Ops& group) const {
     const std::size_t count = layout_.stages.size();
     std::vector<bool> wanted(count, count <= kMostTargets);
@@ -288,9 +354,8 @@ class MoveList {
     const std::size_t width = source.devices.size();
     if (width < 2) return;
     const double share = bench_.task_s(group, source) / bench_.task_s(source.ops, source);
-    const auto fair = static_cast<std::ptrdiff_t>(
-        std::clamp<double>(share * static_cast<double>(width) + 0.5, 1,
-                           static_cast<double>(width - 1)));
+    const auto fair = static_cast<std::ptrdiff_t>(std::clamp<double>(
+        share * static_cast<double>(width) + 0.5, 1, static_cast<double>(width - 1)));
     alone.devices.assign(source.devices.begin(), source.devices.begin() + fair);
     rest.devices.assign(source.devices.begin() + fair, source.devices.end());
     add({{from, std::move(rest)}, {layout_.stages.size(), std::move(alone)}});
@@ -301,6 +366,7 @@ class MoveList {
   double limit_s_;
   std::vector<DeviceId> unused_;
   std::vector<Move> moves_;
+  int left_to_expand_ = 0;
 };
 
 // Pairs that send to one another or to the same stage.
@@ -335,6 +401,7 @@ std::vector<Move> moves_from(Workbench& bench, const Layout& layout, std::size_t
                              double limit_s) {
   MoveList list(bench, layout, limit_s);
   list.move_operators(stage);
+  list.pass_on(stage);
   list.add_devices(stage);
   return list.take();
 }
@@ -351,8 +418,8 @@ std::vector<Move> whole_moves(Workbench& bench, const Layout& layout, double lim
     for (Stage& stage : changed.stages) stage.micro_batch = *other;
     list.add_whole(std::move(changed));
   }
-  for (const std::int64_t hops : {std::int64_t{1}, std::int64_t{2}, std::int64_t{3},
-                                  Layout::kAllInFlight}) {
+  for (const std::int64_t hops :
+       {std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, Layout::kAllInFlight}) {
     if (hops == layout.hops || layout.stages.size() == 1) continue;
     Layout changed = layout;
     changed.hops = hops;

@@ -15,7 +15,8 @@ struct Move {
 
 // Steps that take work from a stage: operators of it - one with all before it in the stage, one
 // with all after it, a part that hangs together - to another stage, to a new one on some of the
-// stage's own devices or on unused ones; and devices from other stages or unused ones to it.
+// stage's own devices or on unused ones; operators passed on over several
+// stages to one that has room; and devices from other stages or unused ones to it.
 // Only those whose changed stages take less than `limit_s`; those with the fastest slowest
 // stage first.
 std::vector<Move> moves_from(Workbench& bench, const Layout& layout, std::size_t stage,

@@ -22,11 +22,14 @@ using Clock = std::chrono::steady_clock;
 // A plan whose floor is no further below the best so far is not simulated.
 constexpr double kNotWorth = 5e-4;
 
-// Local improvement: from so many plans of the judge's, each no more than so many times the
-// fastest, with so much work in all (Workbench::work()).
+// Local improvement: from so many plans of the planner's, each with a floor of no more than so
+// many times the lowest, by so much work in all (Workbench::work()); then from so many of what
+// was found, by so much work each.
 constexpr std::size_t kMostStarts = 8;
 constexpr double kWorthStarting = 1.6;
-constexpr std::int64_t kImproveWork = 20'000'000;
+constexpr std::int64_t kEstimatedWork = 2'000'000;
+constexpr std::size_t kMostFinals = 2;
+constexpr std::int64_t kSimulatedWork = 500'000;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -123,23 +126,31 @@ class Judge {
     }
   }
 
-  // Goes on from the fastest plans by local steps. Requires: judge() found a plan.
+  // Goes on from unlike plans by local steps that the estimate finds faster, and from the fastest
+  // of where they lead by steps that the simulator finds faster. Requires: judge() found a plan.
   void improve(SearchResult& result, const Budget& budget) {
     Workbench bench(table_);
-    double best_s = result.plan.estimate.iteration_s;
-    std::vector<Start> from = starts();
-    for (Start& start : from) {
-      const std::int64_t left =
-          (kImproveWork - bench.work()) / static_cast<std::int64_t>(&from.back() - &start + 1);
-      Plan plan = improve_plan(bench, start.plan, start.iteration_s, {left, budget.should_stop});
-      if (start.iteration_s >= best_s) continue;
-      const Problem& problem = table_.problem();
+    const Problem& problem = table_.problem();
+    std::vector<Start> found = starts();
+    for (Start& start : found) {
+      const auto left = static_cast<std::int64_t>(&found.back() - &start + 1);
+      const std::int64_t work = (kEstimatedWork - bench.work()) / left;
+      start.plan =
+          improve_plan(bench, start.plan, ImproveBy::kEstimate, {work, budget.should_stop});
+      start.iteration_s = simulate_quickly(start.plan, problem).iteration_s;
+    }
+    std::ranges::stable_sort(found, {}, &Start::iteration_s);
+    if (found.size() > kMostFinals) found.resize(kMostFinals);
+    for (Start& start : found) {
+      start.plan = improve_plan(bench, start.plan, ImproveBy::kSimulation,
+                                {kSimulatedWork, budget.should_stop});
+      const Trace trace = simulate_quickly(start.plan, problem);
+      if (trace.iteration_s >= result.plan.estimate.iteration_s) continue;
       const Verification verification =
-          verify_plan(plan, *problem.graph, *problem.cluster, *problem.costs);
+          verify_plan(start.plan, *problem.graph, *problem.cluster, *problem.costs);
       if (!verification.ok()) continue;
-      best_s = start.iteration_s;
-      fill_estimate(plan, simulate_quickly(plan, problem), verification, table_);
-      result.plan = std::move(plan);
+      fill_estimate(start.plan, trace, verification, table_);
+      result.plan = std::move(start.plan);
     }
   }
 

@@ -6,6 +6,7 @@
 #include "plan/stage_memory.h"
 #include "planners/in_flight.h"
 #include "planners/stage_tps.h"
+#include "search/stage_estimate.h"
 #include "sim/simulator.h"
 
 namespace graphpipe {
@@ -74,8 +75,8 @@ std::optional<Plan> Workbench::plan_of(const Layout& layout, const Plan& like) {
   for (Stage& stage : plan.stages) stage.recompute = false;
   canonicalise(plan, graph());
   const std::vector<std::int64_t> all(count, plan.mini_batch);
-  set_in_flight(plan, layout.hops == Layout::kAllInFlight ? all
-                                                          : in_flight_by_hops(plan, layout.hops));
+  set_in_flight(plan,
+                layout.hops == Layout::kAllInFlight ? all : in_flight_by_hops(plan, layout.hops));
   return plan;
 }
 
@@ -84,8 +85,7 @@ bool Workbench::stage_fits(const Plan& plan, StageId id) {
   const Cluster& cluster = *problem().cluster;
   return std::ranges::all_of(types_of(cluster, plan.stage(id)), [&](int type) {
     const DeviceType& device = cluster.types[static_cast<std::size_t>(type)];
-    return stage_memory(plan, graph(), *problem().costs, device, id).total() <=
-           device.memory_bytes;
+    return stage_memory(plan, graph(), *problem().costs, device, id).total() <= device.memory_bytes;
   });
 }
 
@@ -145,6 +145,15 @@ double Workbench::floor_s(const Plan& plan) { return iteration_floor_s(table_, p
 
 std::vector<double> Workbench::stage_floors_s(const Plan& plan) {
   return graphpipe::stage_floors_s(table_, plan);
+}
+
+double Workbench::estimate_s(const Plan& plan) {
+  for (const Stage& stage : plan.stages) {
+    work_ += 4 + 4 * stage.in_flight_samples / stage.micro_batch;
+  }
+  const double estimate_s = stage_estimate_s(table_, plan);
+  // Ranks that share cores it does not know.
+  return problem().cluster->cores_per_node > 0 ? std::max(estimate_s, floor_s(plan)) : estimate_s;
 }
 
 double Workbench::simulated_s(const Plan& plan) {

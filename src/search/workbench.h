@@ -44,6 +44,7 @@ class Workbench {
   double task_s(const std::vector<OpId>& ops, const Stage& stage);
   double floor_s(const Plan& plan);
   std::vector<double> stage_floors_s(const Plan& plan);
+  double estimate_s(const Plan& plan);  // of stages (stage_estimate.h)
   double simulated_s(const Plan& plan);
 
   // Plans made and simulations, weighed by their sizes: deterministic.
