@@ -116,14 +116,20 @@ TEST(IterationFloor, CountsTheWorkThatSharesCores) {
   EXPECT_NEAR(iteration_floor_s(table, stages_of_one(test, 1)), 3 * 24e-3, 1e-6);
 }
 
-TEST(IterationFloor, SaysNothingWhereDeviceTypesDiffer) {
+TEST(IterationFloor, KnowsTheTypeOfEachDevice) {
   TestProblem test = even_problem(kJoin, 4, 8);
   test.cluster.types.push_back(test.cluster.types[0]);
-  test.cluster.types[1].peak_flops_per_s /= 10;
+  test.cluster.types[1].name = "slow";
+  test.costs.seconds_of_type = {{"slow", 10}};
+  const Problem alike = test.problem();
+  CostTable fast(alike);
+  const double fast_s = iteration_floor_s(fast, stages_of_one(test, 1));
   test.cluster.device_type[3] = 1;
   const Problem problem = test.problem();
   CostTable table(problem);
-  EXPECT_EQ(iteration_floor_s(table, stages_of_one(test, 1)), 0);
+  // The join alone is on the slow device: 8 tasks of 30 ms, after one of 1 ms and before one of 2.
+  EXPECT_NEAR(iteration_floor_s(table, stages_of_one(test, 1)), 0.243, 1e-3);
+  EXPECT_LT(fast_s, 0.1);
 }
 
 }  // namespace

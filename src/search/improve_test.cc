@@ -63,19 +63,17 @@ TEST(ImprovePlan, EvensOutAChain) {
   test.options.data_parallel = false;
   test.options.micro_batches = {1};
   const Plan better = improved(test, plan_of(test, {{0, 1, 2, 3, 4}, {5}, {6}, {7}}));
-  EXPECT_EQ(stages_of(better),
-            (std::vector<std::vector<int>>{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
+  EXPECT_EQ(stages_of(better), (std::vector<std::vector<int>>{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
 }
 
 TEST(ImprovePlan, PutsPiecesOfSeveralBranchesTogether) {
   // Three branches of four on two devices, and a light join.
-  TestProblem test = even_problem(
-      {{}, {0}, {1}, {2}, {}, {4}, {5}, {6}, {}, {8}, {9}, {10}, {3, 7, 11}}, 2, 64);
+  TestProblem test =
+      even_problem({{}, {0}, {1}, {2}, {}, {4}, {5}, {6}, {}, {8}, {9}, {10}, {3, 7, 11}}, 2, 64);
   test.costs.ops.back().per_sample_s = 1e-6;
   test.options.data_parallel = false;
   test.options.micro_batches = {1};
-  const Plan better =
-      improved(test, plan_of(test, {{0, 1, 2, 3}, {4, 5, 6, 7, 8, 9, 10, 11, 12}}));
+  const Plan better = improved(test, plan_of(test, {{0, 1, 2, 3}, {4, 5, 6, 7, 8, 9, 10, 11, 12}}));
   EXPECT_EQ(better.stages[0].ops.size(), 6U);
   EXPECT_EQ(better.stages[1].ops.size(), 7U);
 }
@@ -99,8 +97,7 @@ TEST(ImprovePlan, NeverMakesAPlanSlowerOrWrong) {
     const Plan& worst = proposed.candidates.back();
     for (const ImproveBy by : {ImproveBy::kSimulation, ImproveBy::kEstimate}) {
       const Plan better = improved(test, worst, by);
-      const Verification verification =
-          verify_plan(better, test.graph, test.cluster, test.costs);
+      const Verification verification = verify_plan(better, test.graph, test.cluster, test.costs);
       EXPECT_TRUE(verification.ok()) << "seed " << seed << ": " << verification.faults[0].message;
       if (by == ImproveBy::kEstimate) continue;
       EXPECT_LE(simulated_s(better, test), simulated_s(worst, test)) << "seed " << seed;
@@ -158,10 +155,10 @@ double best_of_all_s(const TestProblem& test, int devices) {
 
 TEST(SearchPlan, IsNearTheBestOfAllPartitionsOnSmallGraphs) {
   const std::vector<Dependencies> graphs = {
-      {{}, {0}, {0}, {1, 2}, {3}},           // a diamond
+      {{}, {0}, {0}, {1, 2}, {3}},            // a diamond
       {{}, {}, {0}, {1}, {0, 1}, {2, 3, 4}},  // crossed
-      {{}, {0}, {}, {2}, {}, {1, 3, 4}},     // branches
-      {{}, {0}, {1}, {0, 2}, {3}, {1, 4}},   // skips
+      {{}, {0}, {}, {2}, {}, {1, 3, 4}},      // branches
+      {{}, {0}, {1}, {0, 2}, {3}, {1, 4}},    // skips
   };
   double excess = 0;
   int cases = 0;

@@ -107,6 +107,30 @@ TEST(SearchPlan, GraphPipelineBeatsAChainOnBranches) {
   EXPECT_LT(iteration_s("graphpipe"), 0.8 * iteration_s("gpipe"));
 }
 
+// The case study of the paper: two branches of four equal stages, a light join that rides.
+TEST(SearchPlan, TwoBranchesOfFourStagesShareTheirJoinOnOneOfThem) {
+  TestProblem test = even_problem({{}, {0}, {1}, {2}, {}, {4}, {5}, {6}, {3, 7}}, 8, 8);
+  test.costs.ops.back().per_sample_s = 1e-9;
+  for (Level& level : test.cluster.levels) level.link = {.bandwidth_bytes_per_s = 1e30};
+  test.options.data_parallel = false;
+  test.options.micro_batches = {1};
+  const SearchResult result = search_plan(planner_named("graphpipe"), test.problem());
+  ASSERT_EQ(result.status, PlanStatus::kOk) << result.reason;
+  const Plan& plan = result.plan;
+  ASSERT_EQ(plan.stages.size(), 8U);
+  EXPECT_EQ(pipeline_depth(plan), 5);
+  std::vector<std::int64_t> with_join;
+  std::vector<std::int64_t> other;
+  const bool joined_first = plan.stages[3].ops.back() == OpId(8);
+  for (const Stage& stage : plan.stages) {
+    const bool first = stage.ops.front().value < 4;
+    (first == joined_first ? with_join : other).push_back(stage.in_flight_samples);
+  }
+  EXPECT_EQ(with_join, (std::vector<std::int64_t>{4, 3, 2, 1}));
+  EXPECT_EQ(other, (std::vector<std::int64_t>{5, 4, 3, 2}));
+  EXPECT_NEAR(plan.estimate.iteration_s, 3e-3 * (8 + 4), 1e-5);  // a chain: 3 (8 + 7)
+}
+
 TEST(SearchPlan, PassesOnWhyThereIsNone) {
   TestProblem test = even_problem(kBranches, 4, 16);
   test.cluster.types[0].memory_bytes = 10;

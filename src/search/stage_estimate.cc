@@ -43,8 +43,7 @@ struct StagePart {
 class Pipeline {
  public:
   Pipeline(CostTable& table, const Plan& plan)
-      : table_(table), plan_(plan), graph_(*table.problem().graph),
-        needs_(needs_gradient(graph_)) {
+      : table_(table), plan_(plan), graph_(*table.problem().graph), needs_(needs_gradient(graph_)) {
     const std::vector<bool> backward = stages_with_backward(plan, graph_);
     for (std::size_t s = 0; s < plan.stages.size(); ++s) {
       const Stage& stage = plan.stages[s];
@@ -116,9 +115,8 @@ class Pipeline {
     for (std::size_t s = 0; s < parts_.size(); ++s) {
       const std::vector<DeviceId>& devices = plan_.stages[s].devices;
       if (devices.size() < 2) continue;
-      parts_[s].reduction_s =
-          problem.costs->reduce_s(bytes[s], static_cast<int>(devices.size()),
-                                  slowest_link(*problem.cluster, devices));
+      parts_[s].reduction_s = problem.costs->reduce_s(bytes[s], static_cast<int>(devices.size()),
+                                                      slowest_link(*problem.cluster, devices));
     }
   }
 
@@ -157,8 +155,9 @@ class Pipeline {
       const auto bytes = [&](std::int64_t share) {
         return message_bytes(graph_, needs_, edge, share, backward);
       };
-      const std::int64_t most = std::max(bytes(divide_up(samples, out_width)) * sharing(from, level),
-                                         bytes(divide_up(samples, in_width)) * sharing(to, level));
+      const std::int64_t most =
+          std::max(bytes(divide_up(samples, out_width)) * sharing(from, level),
+                   bytes(divide_up(samples, in_width)) * sharing(to, level));
       return costs.transfer_s(most, link) - latency_s;
     };
     parts_[edge.from.index()].out.push_back(wires_.size());
@@ -190,9 +189,8 @@ class Pipeline {
     for (std::size_t s = 0; s < parts_.size(); ++s) {
       const StagePart& part = parts_[s];
       progress[s].tasks = divide_up(samples, part.b);
-      const std::int64_t warm_up = part.in_flight >= samples || !part.backward
-                                       ? progress[s].tasks
-                                       : part.in_flight / part.b;
+      const std::int64_t warm_up =
+          part.in_flight >= samples || !part.backward ? progress[s].tasks : part.in_flight / part.b;
       progress[s].warm_up = std::min(progress[s].tasks, warm_up);
       left += progress[s].tasks * (part.backward ? 2 : 1);
     }
@@ -230,9 +228,8 @@ class Pipeline {
       const std::int64_t index = forward ? p.forward : p.backward;
       const std::int64_t first = index * part.b;
       const std::int64_t size = std::min(part.b, samples_ - first);
-      const Seconds time = size == part.b
-                               ? part.whole
-                               : seconds(plan_.stages[s], size, part.backward);
+      const Seconds time =
+          size == part.b ? part.whole : seconds(plan_.stages[s], size, part.backward);
       p.free_s = std::max(p.free_s, ready_s) + (forward ? time.forward_s : time.backward_s);
       send(s, forward, static_cast<double>(size) / static_cast<double>(part.b));
       ++(forward ? p.forward : p.backward);
@@ -270,8 +267,8 @@ class Pipeline {
     for (const std::size_t w : forward ? parts_[s].out : parts_[s].in) {
       const Wire& wire = wires_[w];
       if (!forward && !wire.gradient) continue;
-      p.out_free_s = std::max(p.out_free_s, p.free_s) +
-                     share * (forward ? wire.forward_s : wire.backward_s);
+      p.out_free_s =
+          std::max(p.out_free_s, p.free_s) + share * (forward ? wire.forward_s : wire.backward_s);
       (forward ? wire_forward_s_ : wire_backward_s_)[w].push_back(p.out_free_s + wire.latency_s);
     }
   }
@@ -292,9 +289,8 @@ class Pipeline {
 
 double stage_estimate_s(CostTable& table, const Plan& plan) {
   if (plan.schedule != ScheduleKind::k1F1B || shares_devices(plan)) return 0;
-  const bool split = std::ranges::all_of(plan.stages, [](const Stage& stage) {
-    return stage.replication == Replication::kSplit;
-  });
+  const bool split = std::ranges::all_of(
+      plan.stages, [](const Stage& stage) { return stage.replication == Replication::kSplit; });
   return split ? Pipeline(table, plan).iteration_s() : 0;
 }
 

@@ -50,7 +50,8 @@ Case random_case(std::uint64_t seed, bool free_links) {
     stage.ops = {OpId(op)};
     stage.micro_batch = alike ? 2 : std::int64_t{1} << below(3);
     stage.kfkb = alike ? 1 : 1 + static_cast<int>(below(2));
-    const int width = !free_links && stage.micro_batch % 2 == 0 ? 1 + static_cast<int>(below(2)) : 1;
+    const int width =
+        !free_links && stage.micro_batch % 2 == 0 ? 1 + static_cast<int>(below(2)) : 1;
     for (int d = 0; d < width; ++d) stage.devices.push_back(DeviceId(device++));
     c.plan.stages.push_back(std::move(stage));
   }

@@ -28,6 +28,10 @@ constexpr double kHopeless = 1.5;
 // make up for it.
 constexpr double kWorthRefining = 1.1;
 
+// Sizes whose least target alone takes so many times the best estimate, and all below them, are
+// not searched: smaller tasks are no more efficient.
+constexpr double kHopelessSize = 1.1;
+
 class GraphPlanner {
  public:
   GraphPlanner(const Problem& problem, const Budget& budget)
@@ -87,40 +91,46 @@ class GraphPlanner {
     context_ = std::make_unique<SearchContext>(table_, tree_, rules, budget_);
     context_->work = work_;
     std::vector<Size> found;
-    double best_s = std::numeric_limits<double>::infinity();
-    for (const std::int64_t b : sizes) {
-      if (context_->stopped()) break;
-      TargetSearch search(*context_, b);
+    best_s_ = std::numeric_limits<double>::infinity();
+    double least_s = 0;  // of the size before
+    for (auto b = sizes.rbegin(); b != sizes.rend() && !context_->stopped(); ++b) {
+      TargetSearch search(*context_, *b);
+      if (even_s(search.costs()) > best_s_ || least_s > kHopelessSize * best_s_) continue;
       const std::optional<double> least = search.least_target(kTargetPrecision);
       if (!least) continue;
-      found.push_back({b, *least, front_strategies(search, *least)});
-      best_s = std::min(best_s, add_drafts(search.costs(), found.back().front));
+      least_s = iteration_s(search.costs(), *least);
+      found.push_back({*b, *least, front_strategies(search, *least)});
+      add_drafts(search.costs(), found.back().front);
     }
-    for (const Size& size : found) refine(size, best_s);
+    for (const Size& size : found) refine(size);
     stopped_ = context_->stopped();
     work_ = context_->work;
   }
 
-  // Returns the best estimate.
-  double add_drafts(const StageCosts& costs, const std::vector<Strategy>& strategies) {
-    double best_s = std::numeric_limits<double>::infinity();
-    for (const Strategy& strategy : strategies) {
-      drafts_.push_back(estimate_draft(problem_, context_->pieces, costs, strategy));
-      best_s = std::min(best_s, drafts_.back().iteration_s);
-    }
-    return best_s;
+  // Of all micro-batches, one after the other.
+  static double iteration_s(const StageCosts& costs, double tps_s) {
+    return tps_s * static_cast<double>(costs.micro_batch() * costs.micro_batches());
   }
 
-  // Refines where that may lead to the best estimate: if the work were spread evenly.
-  void refine(const Size& size, double best_s) {
+  // If the work were spread evenly.
+  double even_s(const StageCosts& costs) {
+    const Span all = {0, static_cast<int>(context_->pieces.positions.size())};
+    return iteration_s(costs, costs.compute_tps_s(all, 0) / costs.device_count());
+  }
+
+  void add_drafts(const StageCosts& costs, const std::vector<Strategy>& strategies) {
+    for (const Strategy& strategy : strategies) {
+      drafts_.push_back(estimate_draft(problem_, context_->pieces, costs, strategy));
+      best_s_ = std::min(best_s_, drafts_.back().iteration_s);
+    }
+  }
+
+  // Refines where that may lead to the best estimate.
+  void refine(const Size& size) {
     TargetSearch search(*context_, size.micro_batch);
     const StageCosts& costs = search.costs();
-    const Span all = {0, static_cast<int>(context_->pieces.positions.size())};
-    const double even_s = costs.compute_tps_s(all, 0) / costs.device_count() *
-                          static_cast<double>(costs.micro_batch() * costs.micro_batches());
-    const double least_s = size.least_target_s * static_cast<double>(costs.micro_batch()) *
-                           static_cast<double>(costs.micro_batches());
-    if (even_s > best_s || least_s > kWorthRefining * best_s) return;
+    if (even_s(costs) > best_s_) return;
+    if (iteration_s(costs, size.least_target_s) > kWorthRefining * best_s_) return;
     add_drafts(costs, refined_strategies(*context_, search, size.least_target_s, size.front));
   }
 
@@ -162,6 +172,7 @@ class GraphPlanner {
   SpTree tree_;
   Plan empty_;
   std::unique_ptr<SearchContext> context_;
+  double best_s_ = 0;  // the best estimate of the drafts
   std::vector<PlanDraft> drafts_;
   std::vector<Candidate> candidates_;
   std::set<std::int64_t> refused_;
