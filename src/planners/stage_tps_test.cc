@@ -124,7 +124,7 @@ TEST(IterationFloor, KnowsTheTypeOfEachDevice) {
   const Problem alike = test.problem();
   CostTable fast(alike);
   const double fast_s = iteration_floor_s(fast, stages_of_one(test, 1));
-  test.cluster.device_type[3] = 1;
+  test.cluster.device_type[2] = 1;
   const Problem problem = test.problem();
   CostTable table(problem);
   // The join alone is on the slow device: 8 tasks of 30 ms, after one of 1 ms and before one of 2.

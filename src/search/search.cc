@@ -27,9 +27,9 @@ constexpr double kNotWorth = 5e-4;
 // was found, by so much work each.
 constexpr std::size_t kMostStarts = 8;
 constexpr double kWorthStarting = 1.6;
-constexpr std::int64_t kEstimatedWork = 2'000'000;
+constexpr std::int64_t kEstimatedWork = 1'000'000;
 constexpr std::size_t kMostFinals = 2;
-constexpr std::int64_t kSimulatedWork = 500'000;
+constexpr std::int64_t kSimulatedWork = 250'000;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
