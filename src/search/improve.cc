@@ -104,7 +104,6 @@ class Climber {
     for (std::size_t i = 0; i < moves.size() && i < kMostPlans && !stopped(); ++i) {
       std::optional<Plan> plan = bench_.plan_of(moves[i].layout, plan_);
       if (!plan || !uses_enough(*plan)) continue;
-      if (bench_.floor_s(*plan) >= wanted_s()) continue;
       const double estimate_s = scale * bench_.estimate_s(*plan);
       if (estimate_s >= off * wanted_s()) continue;
       candidates.push_back({moves[i].layout, std::move(*plan), estimate_s});

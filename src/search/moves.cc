@@ -35,6 +35,14 @@ Ops joined(const Ops& a, const Ops& b) {
   return both;
 }
 
+std::vector<std::size_t> stages_of_ops(const Graph& graph, const std::vector<Stage>& stages) {
+  std::vector<std::size_t> stage_of(graph.op_count());
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    for (const OpId op : stages[s].ops) stage_of[op.index()] = s;
+  }
+  return stage_of;
+}
+
 bool may_be_so_wide(const Problem& problem, std::size_t devices, std::int64_t micro_batch) {
   if (devices > 1 && !problem.options.data_parallel) return false;
   return static_cast<std::int64_t>(devices) <= micro_batch;
@@ -264,10 +272,11 @@ class MoveList {
   void pass_on(const std::vector<Stage>& stages, std::size_t from, std::vector<bool>& passed,
                int steps) {
     if (left_to_expand_-- == 0) return;
+    const std::vector<std::size_t> stage_of = stages_of_ops(bench_.graph(), stages);
     std::map<std::size_t, std::pair<double, Ops>> least;  // by neighbour: seconds, operators
     for (Ops& group : Members(bench_.graph(), stages[from].ops).groups()) {
       const double group_s = bench_.task_s(group, stages[from]);
-      const std::vector<std::size_t> near = neighbours(stages, from, group);
+      const std::vector<std::size_t> near = neighbours(stage_of, from, group);
       const bool any = std::ranges::any_of(near, [&](std::size_t to) {
         return !passed[to] && (!least.contains(to) || group_s < least[to].first);
       });
@@ -301,15 +310,13 @@ class MoveList {
     add_whole(std::move(changed));
   }
 
-  std::vector<std::size_t> neighbours(const std::vector<Stage>& stages, std::size_t from,
+  std::vector<std::size_t> neighbours(const std::vector<std::size_t>& stage_of, std::size_t from,
                                       const Ops& group) const {
     std::vector<std::size_t> near;
     for (const OpId op : group) {
       for (const OpId other : bench_.neighbours(op)) {
-        for (std::size_t s = 0; s < stages.size(); ++s) {
-          if (s == from || std::ranges::find(near, s) != near.end()) continue;
-          if (std::ranges::binary_search(stages[s].ops, other)) near.push_back(s);
-        }
+        const std::size_t s = stage_of[other.index()];
+        if (s != from && std::ranges::find(near, s) == near.end()) near.push_back(s);
       }
     }
     std::ranges::sort(near);
@@ -320,11 +327,7 @@ class MoveList {
     const std::size_t count = layout_.stages.size();
     std::vector<bool> wanted(count, count <= kMostTargets);
     if (count > kMostTargets) {
-      const Graph& graph = bench_.graph();
-      std::vector<std::size_t> stage_of(graph.op_count());
-      for (std::size_t s = 0; s < count; ++s) {
-        for (const OpId op : layout_.stages[s].ops) stage_of[op.index()] = s;
-      }
+      const std::vector<std::size_t> stage_of = stages_of_ops(bench_.graph(), layout_.stages);
       for (const OpId op : group) {
         for (const OpId other : bench_.neighbours(op)) wanted[stage_of[other.index()]] = true;
       }
@@ -372,10 +375,7 @@ class MoveList {
 // Pairs that send to one another or to the same stage.
 std::vector<std::pair<std::size_t, std::size_t>> near_pairs(Workbench& bench,
                                                             const Layout& layout) {
-  std::vector<std::size_t> stage_of(bench.graph().op_count());
-  for (std::size_t s = 0; s < layout.stages.size(); ++s) {
-    for (const OpId op : layout.stages[s].ops) stage_of[op.index()] = s;
-  }
+  const std::vector<std::size_t> stage_of = stages_of_ops(bench.graph(), layout.stages);
   std::set<std::pair<std::size_t, std::size_t>> pairs;
   std::map<std::size_t, std::set<std::size_t>> feeders;
   for (const auto& [from, to] : bench.dependencies()) {

@@ -4,8 +4,6 @@
 #include <numeric>
 
 #include "plan/stage_memory.h"
-#include "schedule/schedule.h"
-#include "schedule/trained_params.h"
 
 namespace graphpipe {
 namespace {
@@ -42,9 +40,19 @@ struct StagePart {
 
 class Pipeline {
  public:
-  Pipeline(CostTable& table, const Plan& plan)
-      : table_(table), plan_(plan), graph_(*table.problem().graph), needs_(needs_gradient(graph_)) {
-    const std::vector<bool> backward = stages_with_backward(plan, graph_);
+  Pipeline(const StageEstimator& estimator, const Plan& plan)
+      : estimator_(estimator),
+        table_(estimator.table()),
+        plan_(plan),
+        graph_(*table_.problem().graph),
+        needs_(estimator.needs_gradient()) {
+    std::vector<bool> backward;
+    for (const Stage& stage : plan.stages) {
+      backward.push_back(std::ranges::any_of(stage.ops, [&](OpId op) {
+        const std::vector<TensorId>& outputs = graph_.op(op).outputs;
+        return std::ranges::any_of(outputs, [&](TensorId t) { return needs_[t.index()]; });
+      }));
+    }
     for (std::size_t s = 0; s < plan.stages.size(); ++s) {
       const Stage& stage = plan.stages[s];
       StagePart part{.b = stage.micro_batch,
@@ -106,17 +114,13 @@ class Pipeline {
 
   void add_reductions() {
     const Problem& problem = table_.problem();
-    std::vector<std::int64_t> bytes(parts_.size(), 0);
-    for (const ParamHolders& holders : trained_params(plan_, graph_)) {
-      for (const StageId stage : holders.stages) {
-        bytes[stage.index()] += param_bytes(graph_.param(holders.param));
-      }
-    }
     for (std::size_t s = 0; s < parts_.size(); ++s) {
       const std::vector<DeviceId>& devices = plan_.stages[s].devices;
       if (devices.size() < 2) continue;
-      parts_[s].reduction_s = problem.costs->reduce_s(bytes[s], static_cast<int>(devices.size()),
-                                                      slowest_link(*problem.cluster, devices));
+      parts_[s].reduction_s =
+          problem.costs->reduce_s(estimator_.gradient_bytes(plan_.stages[s].ops),
+                                  static_cast<int>(devices.size()),
+                                  slowest_link(*problem.cluster, devices));
     }
   }
 
@@ -273,10 +277,11 @@ class Pipeline {
     }
   }
 
+  const StageEstimator& estimator_;
   CostTable& table_;
   const Plan& plan_;
   const Graph& graph_;
-  std::vector<bool> needs_;
+  const std::vector<bool>& needs_;
   std::vector<StagePart> parts_;
   std::vector<Wire> wires_;
   std::int64_t samples_ = 0;
@@ -287,11 +292,39 @@ class Pipeline {
 
 }  // namespace
 
-double stage_estimate_s(CostTable& table, const Plan& plan) {
+StageEstimator::StageEstimator(CostTable& table)
+    : table_(table), needs_(graphpipe::needs_gradient(*table.problem().graph)) {
+  const Graph& graph = *table.problem().graph;
+  std::vector<bool> known(graph.params.size());
+  for (const Operator& op : graph.ops) {
+    std::int64_t bytes = 0;
+    for (const ParamId param : op.params) {
+      shared_params_ = shared_params_ || known[param.index()];
+      known[param.index()] = true;
+      if (graph.param(param).trainable) bytes += param_bytes(graph.param(param));
+    }
+    gradient_bytes_.push_back(bytes);
+  }
+}
+
+std::int64_t StageEstimator::gradient_bytes(const std::vector<OpId>& ops) const {
+  const Graph& graph = *table_.problem().graph;
+  std::int64_t bytes = 0;
+  if (!shared_params_) {
+    for (const OpId op : ops) bytes += gradient_bytes_[op.index()];
+    return bytes;
+  }
+  for (const ParamId param : stage_params(graph, ops)) {
+    if (graph.param(param).trainable) bytes += param_bytes(graph.param(param));
+  }
+  return bytes;
+}
+
+double StageEstimator::iteration_s(const Plan& plan) const {
   if (plan.schedule != ScheduleKind::k1F1B || shares_devices(plan)) return 0;
   const bool split = std::ranges::all_of(
       plan.stages, [](const Stage& stage) { return stage.replication == Replication::kSplit; });
-  return split ? Pipeline(table, plan).iteration_s() : 0;
+  return split ? Pipeline(*this, plan).iteration_s() : 0;
 }
 
 }  // namespace graphpipe

@@ -11,12 +11,32 @@
 
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "planners/cost_table.h"
 
 namespace graphpipe {
 
-// Seconds; 0 where the plan is not of the kind described (round robin, halves, GPipe's order,
-// stages that share devices). Requires: edges sorted, stages in an order in which they can run.
-double stage_estimate_s(CostTable& table, const Plan& plan);
+class StageEstimator {
+ public:
+  // The table lives longer.
+  explicit StageEstimator(CostTable& table);
+
+  // Seconds; 0 where the plan is not of the kind described (round robin, halves, GPipe's order,
+  // stages that share devices). Requires: edges sorted, stages in an order in which they can run.
+  double iteration_s(const Plan& plan) const;
+
+  // Gradients of the operators, each parameter once.
+  std::int64_t gradient_bytes(const std::vector<OpId>& ops) const;
+  const std::vector<bool>& needs_gradient() const { return needs_; }
+  CostTable& table() const { return table_; }
+
+ private:
+  CostTable& table_;
+  std::vector<bool> needs_;
+  std::vector<std::int64_t> gradient_bytes_;  // by operator
+  bool shared_params_ = false;                // operators have some in common
+};
 
 }  // namespace graphpipe

@@ -66,7 +66,7 @@ double ratio(const Case& c, bool extrapolate = false) {
   const double exact_s =
       simulate_plan(c.plan, c.test.graph, c.test.cluster, c.test.costs, {}, extrapolate)
           .iteration_s;
-  return stage_estimate_s(table, c.plan) / exact_s;
+  return StageEstimator(table).iteration_s(c.plan) / exact_s;
 }
 
 TEST(StageEstimate, IsTheSimulatedIterationWhereLinksCostNothing) {
@@ -104,7 +104,7 @@ TEST(StageEstimate, DoesNotKnowPlansThatTakeTurns) {
   c.plan.stages[0].replication = Replication::kRoundRobin;
   const Problem problem = c.test.problem();
   CostTable table(problem);
-  EXPECT_EQ(stage_estimate_s(table, c.plan), 0);
+  EXPECT_EQ(StageEstimator(table).iteration_s(c.plan), 0);
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include "plan/stage_memory.h"
 #include "planners/in_flight.h"
 #include "planners/stage_tps.h"
-#include "search/stage_estimate.h"
 #include "sim/simulator.h"
 
 namespace graphpipe {
@@ -28,7 +27,7 @@ std::vector<int> types_of(const Cluster& cluster, const Stage& stage) {
 
 }  // namespace
 
-Workbench::Workbench(CostTable& table) : table_(table) {
+Workbench::Workbench(CostTable& table) : table_(table), estimator_(table) {
   const auto before = op_predecessors(graph());
   neighbours_.resize(before.size());
   for (std::size_t op = 0; op < before.size(); ++op) {
@@ -131,11 +130,8 @@ double Workbench::stage_s(const Stage& stage) {
   const auto tasks = static_cast<double>(problem().mini_batch / (stage.micro_batch * turns));
   double seconds = tasks * task_s(stage.ops, stage);
   if (width > 1) {
-    std::int64_t bytes = 0;
-    for (const ParamId param : stage_params(graph(), stage.ops)) {
-      if (graph().param(param).trainable) bytes += param_bytes(graph().param(param));
-    }
-    seconds += problem().costs->reduce_s(bytes, static_cast<int>(width),
+    seconds += problem().costs->reduce_s(estimator_.gradient_bytes(stage.ops),
+                                         static_cast<int>(width),
                                          slowest_link(*problem().cluster, stage.devices));
   }
   return seconds;
@@ -151,7 +147,7 @@ double Workbench::estimate_s(const Plan& plan) {
   for (const Stage& stage : plan.stages) {
     work_ += 4 + 4 * stage.in_flight_samples / stage.micro_batch;
   }
-  const double estimate_s = stage_estimate_s(table_, plan);
+  const double estimate_s = estimator_.iteration_s(plan);
   // Ranks that share cores it does not know.
   return problem().cluster->cores_per_node > 0 ? std::max(estimate_s, floor_s(plan)) : estimate_s;
 }

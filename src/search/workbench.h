@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planners/cost_table.h"
+#include "search/stage_estimate.h"
 
 namespace graphpipe {
 
@@ -54,6 +55,7 @@ class Workbench {
   bool stage_fits(const Plan& plan, StageId stage);
 
   CostTable& table_;
+  StageEstimator estimator_;
   std::vector<std::pair<OpId, OpId>> dependencies_;
   std::vector<std::vector<OpId>> neighbours_;
   std::int64_t work_ = 0;
