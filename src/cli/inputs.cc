@@ -30,6 +30,7 @@ constexpr std::string_view kProfilePrefix = "profile ";
 
 // Beyond these, bytes and the simulator's ticks come near what 64 bits hold.
 constexpr std::int64_t kMostSamples = std::int64_t{1} << 26;
+constexpr std::int64_t kMostInARow = 1024;
 constexpr double kMostBytes = 0x1p56;  // 64 PiB
 
 bool exists(const std::string& path) {
@@ -150,6 +151,13 @@ void ProblemFlags::add_to(CLI::App& command) {
       ->capture_default_str();
   command.add_option("--optimizer", optimizer, "for memory: sgd, sgd-momentum, adam")
       ->capture_default_str();
+  command.add_flag("--per-stage-micro-batch", per_stage_micro_batch,
+                   "graphpipe: stages may have micro-batch sizes of their own");
+  command
+      .add_option("--kfkb", kfkb,
+                  "graphpipe: forwards, and backwards, in a row that a stage may run, one or "
+                  "several (1,2,4)")
+      ->capture_default_str();
   command.add_flag("--all-devices", all_devices, "only plans that leave no device unused");
   command.add_option("--time-limit", time_limit_s, "seconds for a search; default: none");
 }
@@ -184,6 +192,14 @@ PlanOptions parse_plan_options(const ProblemFlags& flags) {
     if (b < 1) throw InputError("--micro-batch", fmt::format("{} is not at least 1", b));
   }
   options.all_devices = flags.all_devices;
+  options.per_stage_micro_batch = flags.per_stage_micro_batch;
+  options.kfkb.clear();
+  for (const std::int64_t k : parse_integers(flags.kfkb, "--kfkb")) {
+    if (k < 1 || k > kMostInARow) {
+      throw InputError("--kfkb", fmt::format("expected 1 to {}, found {}", kMostInARow, k));
+    }
+    options.kfkb.push_back(static_cast<int>(k));
+  }
   options.optimizer = parse_optimizer(flags.optimizer, "--optimizer");
   return options;
 }

@@ -35,6 +35,8 @@ struct ProblemFlags {
   std::string profile;
   std::string options = "dp";  // "none", "dp", "recompute", "dp,recompute"
   std::string optimizer = "sgd";
+  bool per_stage_micro_batch = false;
+  std::string kfkb = "1";
   bool all_devices = false;
   double time_limit_s = 0;
 

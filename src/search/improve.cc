@@ -105,6 +105,7 @@ class Climber {
       std::optional<Plan> plan = bench_.plan_of(moves[i].layout, plan_);
       if (!plan || !uses_enough(*plan)) continue;
       const double estimate_s = scale * bench_.estimate_s(*plan);
+      if (estimate_s == 0) continue;  // it stalls
       if (estimate_s >= off * wanted_s()) continue;
       candidates.push_back({moves[i].layout, std::move(*plan), estimate_s});
     }
@@ -124,7 +125,7 @@ class Climber {
   }
 
   bool take(Candidate& candidate) {
-    if (!bench_.make_fit(candidate.plan)) return false;
+    if (!bench_.make_fit(candidate.plan) || !bench_.runs(candidate.plan)) return false;
     const double seconds = measured_s(candidate.plan);
     if (seconds >= wanted_s()) return false;
     iteration_s_ = seconds;

@@ -122,6 +122,39 @@ TEST(ImprovePlan, EndsWithItsWork) {
   EXPECT_EQ(improve_plan(bench, start, ImproveBy::kSimulation, {0, {}}), start);
 }
 
+// The first stage has a large fixed cost a task, so it wants large tasks; the others, small ones.
+TestProblem uneven_sizes() {
+  TestProblem test = even_problem({{}, {0}, {1}}, 3, 32);
+  test.options.data_parallel = false;
+  test.options.micro_batches = {1, 2, 4, 8, 16};
+  test.costs.ops[0] = {.fixed_s = 2e-3, .per_sample_s = 0.5e-3};
+  return test;
+}
+
+TEST(SearchPlan, StagesHaveSizesOfTheirOwnWhereAsked) {
+  TestProblem test = uneven_sizes();
+  const SearchResult alike = search_plan(planner_named("graphpipe"), test.problem());
+  test.options.per_stage_micro_batch = true;
+  const SearchResult own = search_plan(planner_named("graphpipe"), test.problem());
+  ASSERT_EQ(own.status, PlanStatus::kOk) << own.reason;
+  EXPECT_LT(own.plan.estimate.iteration_s, 0.99 * alike.plan.estimate.iteration_s);
+  EXPECT_GT(own.plan.stages[0].micro_batch, own.plan.stages[2].micro_batch);
+  EXPECT_NO_THROW(validate(own.plan, test.graph, test.cluster, "plan"));
+}
+
+TEST(SearchPlan, MoreInARowIsHardlyEverSlower) {
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    TestProblem test = random_problem(kBranches, 4, 32, false, seed);
+    for (Level& level : test.cluster.levels) level.link.latency_s = 1e-3;
+    const double one_s =
+        search_plan(planner_named("graphpipe"), test.problem()).plan.estimate.iteration_s;
+    test.options.kfkb = {1, 2, 4};
+    const SearchResult more = search_plan(planner_named("graphpipe"), test.problem());
+    ASSERT_EQ(more.status, PlanStatus::kOk) << more.reason;
+    EXPECT_LE(more.plan.estimate.iteration_s, 1.03 * one_s) << "seed " << seed;
+  }
+}
+
 // The least iteration over all convex partitions of a small graph on one-device stages, found by
 // trying each assignment of operators.
 double best_of_all_s(const TestProblem& test, int devices) {

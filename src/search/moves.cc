@@ -406,6 +406,34 @@ std::vector<Move> moves_from(Workbench& bench, const Layout& layout, std::size_t
   return list.take();
 }
 
+namespace {
+
+// One stage with the next larger or smaller size; other k, for all stages or one.
+void add_own_sizes(MoveList& list, const Layout& layout, const PlanOptions& options,
+                   const std::vector<std::int64_t>& sizes) {
+  for (std::size_t s = 0; s < layout.stages.size(); ++s) {
+    const auto size = std::ranges::find(sizes, layout.stages[s].micro_batch);
+    for (auto other = sizes.begin(); other != sizes.end(); ++other) {
+      if (!options.per_stage_micro_batch || std::abs(other - size) != 1) continue;
+      Layout changed = layout;
+      changed.stages[s].micro_batch = *other;
+      list.add_whole(std::move(changed));
+    }
+    for (const int k : options.kfkb) {
+      if (k == layout.stages[s].kfkb) continue;
+      Layout changed = layout;
+      changed.stages[s].kfkb = k;
+      list.add_whole(std::move(changed));
+      if (s > 0) continue;
+      changed = layout;
+      for (Stage& stage : changed.stages) stage.kfkb = k;
+      list.add_whole(std::move(changed));
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<Move> whole_moves(Workbench& bench, const Layout& layout, double limit_s) {
   MoveList list(bench, layout, limit_s);
   const Problem& problem = bench.problem();

@@ -23,7 +23,8 @@ std::vector<Move> moves_from(Workbench& bench, const Layout& layout, std::size_t
                              double limit_s);
 
 // Steps that change the whole: two stages that send to one another or to the same stage made
-// one, other micro-batch sizes, other counts in flight. Of sizes those of the problem's options.
+// one, other micro-batch sizes, other counts in flight. Of sizes, and of k, those of the problem's
+// options, which also say whether stages may differ.
 std::vector<Move> whole_moves(Workbench& bench, const Layout& layout, double limit_s);
 
 // Two stages that change places, where less then goes from node to node; the greatest saving

@@ -6,6 +6,7 @@
 #include "plan/stage_memory.h"
 #include "planners/in_flight.h"
 #include "planners/stage_tps.h"
+#include "schedule/verify.h"
 #include "sim/simulator.h"
 
 namespace graphpipe {
@@ -112,6 +113,16 @@ bool Workbench::make_fit(Plan& plan) {
   }
   lower_in_flight(plan, least, fits);
   return all_fit();
+}
+
+bool Workbench::runs(const Plan& plan) {
+  const Stage& first = plan.stages[0];
+  const bool alike = std::ranges::all_of(plan.stages, [&](const Stage& stage) {
+    return stage.micro_batch == first.micro_batch && stage.kfkb == 1;
+  });
+  if (alike) return true;
+  work_ += 64 * static_cast<std::int64_t>(graph().op_count());
+  return verify_plan(plan, graph(), *problem().cluster, *problem().costs).ok();
 }
 
 double Workbench::task_s(const std::vector<OpId>& ops, const Stage& stage) {
