@@ -446,6 +446,7 @@ std::vector<Move> whole_moves(Workbench& bench, const Layout& layout, double lim
     for (Stage& stage : changed.stages) stage.micro_batch = *other;
     list.add_whole(std::move(changed));
   }
+  add_own_sizes(list, layout, problem.options, sizes);
   for (const std::int64_t hops :
        {std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, Layout::kAllInFlight}) {
     if (hops == layout.hops || layout.stages.size() == 1) continue;
