@@ -24,8 +24,8 @@ struct PlanOptions {
   bool per_stage_micro_batch = false;  // stages may have sizes of their own: by local steps from
                                        // plans of one size (search/)
   std::vector<int> kfkb = {1};         // k to try: by local steps from plans of k = 1 (search/)
-  bool all_devices = false;  // only plans that leave no device unused; search/ sees to it
-  std::string text() const;  // "none", "dp", "dp,recompute"
+  bool all_devices = false;            // only plans that leave no device unused; search/ sees to it
+  std::string text() const;            // "none", "dp", "dp,recompute"
 };
 
 struct Problem {

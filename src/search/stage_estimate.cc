@@ -117,10 +117,9 @@ class Pipeline {
     for (std::size_t s = 0; s < parts_.size(); ++s) {
       const std::vector<DeviceId>& devices = plan_.stages[s].devices;
       if (devices.size() < 2) continue;
-      parts_[s].reduction_s =
-          problem.costs->reduce_s(estimator_.gradient_bytes(plan_.stages[s].ops),
-                                  static_cast<int>(devices.size()),
-                                  slowest_link(*problem.cluster, devices));
+      parts_[s].reduction_s = problem.costs->reduce_s(
+          estimator_.gradient_bytes(plan_.stages[s].ops), static_cast<int>(devices.size()),
+          slowest_link(*problem.cluster, devices));
     }
   }
 

@@ -141,9 +141,9 @@ double Workbench::stage_s(const Stage& stage) {
   const auto tasks = static_cast<double>(problem().mini_batch / (stage.micro_batch * turns));
   double seconds = tasks * task_s(stage.ops, stage);
   if (width > 1) {
-    seconds += problem().costs->reduce_s(estimator_.gradient_bytes(stage.ops),
-                                         static_cast<int>(width),
-                                         slowest_link(*problem().cluster, stage.devices));
+    seconds +=
+        problem().costs->reduce_s(estimator_.gradient_bytes(stage.ops), static_cast<int>(width),
+                                  slowest_link(*problem().cluster, stage.devices));
   }
   return seconds;
 }
