@@ -1,103 +1,31 @@
-// Symbols: B  samples of the mini-batch;  b  micro-batch of a stage;  d  its devices
-//          n  samples of one task on one device: a share of a micro-batch
-//          D  devices;  C  tasks that can compute at the same time
-//          F(o, n), G(o, n)  seconds of operator o's forward and backward over n samples
-//          T  the iteration of any plan within the options
+// The terms of docs/lower_bound.md, with its symbols:
 //
-// What holds in every plan: the tasks of o's stage have sizes n out of a known set (b, or
-// ceil(b / d), or what is left at the end of a micro-batch or of the mini-batch); a task of a
-// stage takes at least the sum of its operators' times, and may be seen as its operators one
-// after the other, forward in their order and backward in the reverse. G counts only where a
-// gradient reaches an output of o, since only then its stage is certain to run backward.
-//
-// *Work over devices.* A sample of o costs at least c(o) = min over n of (F + G)(o, n) / n,
-// in whatever task it is. All B samples of all operators are computed by at most C tasks at a
-// time: the devices, or where the devices of a node share cores, those. So T C >= B sum c(o).
-//
-// *Slowest operator.* o runs on the d <= w devices of one stage, w = min(max_width, C). Before
-// its first forward, every operator on a dependency path to o has done a forward of the task
-// that holds a sample o needs, one after the other: at least head(o), the longest such path
-// with min over n of F(., n). After its last backward, the operators on a path along which
-// o's gradient flows have done the backward of those samples: at least tail(o), likewise
-// with G. Between the two, B c(o) of work on at most w devices. So
-// T >= head(o) + B c(o) / w + tail(o).
-//
-// *Critical path.* The last forward of o precedes the backward of the same samples, so
-// T >= head(o) + min F(o, .) + min G(o, .) + tail(o) for each o.
-//
-// Transfers, reductions, memory and a task's overhead only add to T. Device types: the
-// fastest for each operator. The bound is the largest of the three, less what rounding may
-// have added to it.
+//   B  samples of the mini-batch;  C  tasks that can compute at the same time
+//   c(o)  least seconds of operator o for a sample, in any task
+//   head(o)  least time before o's first forward; tail(o) after its last backward
+//   work     the least sum over all operators, reductions included, over C
 
 #include "cost/lower_bound.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
-#include <set>
+#include <map>
+#include <utility>
 
 #include "base/error.h"
+#include "cost/operator_bounds.h"
 
 namespace graphpipe {
 namespace {
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 // Sums of many times differ in their last digits, and the simulator counts in small ticks.
 constexpr double kRounding = 1 - 1e-9;
 
-// What `samples` samples can be cut into: the full and the last share of every division over
-// up to max_width devices.
-void add_shares(std::int64_t samples, int max_width, std::set<std::int64_t>& sizes) {
-  for (std::int64_t d = 1; d <= std::min<std::int64_t>(max_width, samples); ++d) {
-    const std::int64_t share = (samples + d - 1) / d;
-    sizes.insert(share);
-    if (samples % share != 0) sizes.insert(samples % share);
-  }
-}
-
-std::set<std::int64_t> task_sizes(std::int64_t mini_batch,
-                                  const std::vector<std::int64_t>& micro_batches, int max_width) {
-  std::set<std::int64_t> sizes;
-  for (const std::int64_t micro_batch : micro_batches) {
-    const std::int64_t b = std::min(micro_batch, mini_batch);
-    add_shares(b, max_width, sizes);
-    if (mini_batch % b != 0) add_shares(mini_batch % b, max_width, sizes);
-  }
-  return sizes;
-}
-
-struct LeastTimes {
-  double forward_s = std::numeric_limits<double>::infinity();     // of a task
-  double backward_s = std::numeric_limits<double>::infinity();    // 0 where none is certain
-  double per_sample_s = std::numeric_limits<double>::infinity();  // c(o)
-};
-
-// The types that devices have, each once.
-std::vector<const DeviceType*> types_in_use(const Cluster& cluster) {
-  std::vector<const DeviceType*> types;
-  for (std::size_t t = 0; t < cluster.types.size(); ++t) {
-    const bool used =
-        std::ranges::find(cluster.device_type, static_cast<int>(t)) != cluster.device_type.end();
-    if (used) types.push_back(&cluster.types[t]);
-  }
-  return types;
-}
-
-LeastTimes least_times(const Graph& graph, OpId op, bool backward, const CostModel& costs,
-                       const std::vector<const DeviceType*>& types,
-                       const std::set<std::int64_t>& sizes) {
-  LeastTimes least;
-  if (!backward) least.backward_s = 0;
-  for (const DeviceType* type : types) {
-    for (const std::int64_t n : sizes) {
-      const double f = costs.op_cost(graph, op, n, 1, *type, Phase::kForward).seconds;
-      const double g =
-          backward ? costs.op_cost(graph, op, n, 1, *type, Phase::kBackward).seconds : 0;
-      least.forward_s = std::min(least.forward_s, f);
-      least.backward_s = std::min(least.backward_s, g);
-      least.per_sample_s = std::min(least.per_sample_s, (f + g) / static_cast<double>(n));
-    }
-  }
-  return least;
-}
+// Each weight gives a bound; the best is taken.
+constexpr std::array kWorkWeights = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9};
 
 // Tasks that can compute at once: devices, or the cores that those of a node share.
 int tasks_at_once(const Cluster& cluster) {
@@ -111,52 +39,158 @@ int tasks_at_once(const Cluster& cluster) {
   return total;
 }
 
+class Bound {
+ public:
+  Bound(const Graph& graph, const Cluster& cluster, const CostModel& costs, const BoundRules& rules)
+      : graph_(graph),
+        batch_(static_cast<double>(rules.mini_batch)),
+        at_once_(tasks_at_once(cluster)),
+        own_cores_(at_once_ == cluster.device_count()),
+        width_(std::min(rules.max_width, at_once_)),
+        needs_(needs_gradient(graph)),
+        bounds_(graph, cluster, costs, rules) {}
+
+  LowerBound largest() {
+    const auto [slowest_s, path_s] = slowest_and_path();
+    LowerBound bound{work_s(), "work over devices"};
+    const auto consider = [&](double seconds, const char* why) {
+      if (seconds > bound.seconds) bound = {seconds, why};
+    };
+    consider(slowest_s, "slowest operator");
+    if (path_s >= bound.seconds) bound = {path_s, "critical path"};
+    for (const double weight : kWorkWeights) {
+      // Where it gains nothing but digits, the plain terms say more.
+      if (const double both_s = work_and_path_s(weight); both_s > bound.seconds * (1 + 1e-6)) {
+        bound = {both_s, "work and path"};
+      }
+    }
+    bound.seconds *= kRounding;
+    return bound;
+  }
+
+ private:
+  // With work counted by `weight` and the operator's place on a path by the rest.
+  struct Weighted {
+    double off_path_s = kInfinity;
+    double forward_s = kInfinity;  // on the way in alone
+    double both_s = kInfinity;     // on the way in and back
+  };
+
+  double work_s() const {
+    double seconds = 0;
+    for (std::size_t o = 0; o < graph_.op_count(); ++o)
+      seconds += known_weighted(OpId(o), 1).off_path_s;
+    return seconds;
+  }
+
+  Weighted weighted(OpId op, double weight) const {
+    const OperatorTimes& times = bounds_.of(op);
+    Weighted least;
+    for (std::size_t i = 0; i < bounds_.sizes().size(); ++i) {
+      double work_s = batch_ * times.per_sample_s[i];
+      // Where ranks share cores, another rank may compute during a reduction.
+      if (own_cores_) work_s += bounds_.reduce_work_s(op, bounds_.sizes()[i].least_width);
+      work_s *= weight / at_once_;
+      const double in_s = (1 - weight) * times.forward_s[i];
+      least.off_path_s = std::min(least.off_path_s, work_s);
+      least.forward_s = std::min(least.forward_s, work_s + in_s);
+      least.both_s = std::min(least.both_s, work_s + in_s + (1 - weight) * times.back_s[i]);
+    }
+    return least;
+  }
+
+  std::pair<double, double> slowest_and_path() const {
+    double slowest_s = 0;
+    double path_s = 0;
+    std::vector<double> head(graph_.op_count(), 0);
+    std::vector<double> tail(graph_.op_count(), 0);
+    for (std::size_t o = 0; o < graph_.op_count(); ++o) {
+      const OperatorTimes& own = bounds_.of(OpId(o));
+      for (const TensorId in : graph_.ops[o].inputs) {
+        const OpId before = graph_.tensor(in).producer;
+        if (!before.valid()) continue;
+        const OperatorTimes& times = bounds_.of(before);
+        const std::size_t p = before.index();
+        head[o] = std::max(head[o], head[p] + times.least_forward_s);
+        if (own.backward && needs_[in.index()]) {
+          tail[o] = std::max(tail[o], tail[p] + times.least_back_s);
+        }
+      }
+      path_s = std::max(path_s, head[o] + own.least_forward_s + own.least_back_s + tail[o]);
+      slowest_s = std::max(slowest_s, slowest_s_of(OpId(o), head[o], tail[o], slowest_s));
+    }
+    return {slowest_s, path_s};
+  }
+
+  // The least over the operator's widths; anything below `so_far` where it cannot exceed that.
+  double slowest_s_of(OpId op, double head_s, double tail_s, double so_far) const {
+    if (!own_cores_) {
+      return head_s + batch_ * bounds_.of(op).least_per_sample_s / width_ + tail_s;
+    }
+    const auto at_width = [&](int d) {
+      return head_s + bounds_.busiest_s(op, d) + std::max(tail_s, bounds_.reduce_s(op, d));
+    };
+    double least_s = std::min(at_width(1), at_width(width_));
+    for (int d = 2; d < width_ && least_s > so_far; ++d) least_s = std::min(least_s, at_width(d));
+    return least_s;
+  }
+
+  double work_and_path_s(double weight) const {
+    double all_s = 0;
+    double longest_s = 0;
+    // The longest path that ends here: the way in alone, and with a way back from here.
+    std::vector<double> in(graph_.op_count(), 0);
+    std::vector<double> both(graph_.op_count(), 0);
+    for (std::size_t o = 0; o < graph_.op_count(); ++o) {
+      const Weighted own = known_weighted(OpId(o), weight);
+      const bool backward = bounds_.of(OpId(o)).backward;
+      double before_in = 0;
+      double before_both = 0;
+      for (const TensorId tensor : graph_.ops[o].inputs) {
+        const OpId producer = graph_.tensor(tensor).producer;
+        if (!producer.valid()) continue;
+        const std::size_t p = producer.index();
+        before_in = std::max(before_in, in[p]);
+        before_both = std::max(before_both, in[p]);
+        if (needs_[tensor.index()]) before_both = std::max(before_both, both[p]);
+      }
+      in[o] = before_in + own.forward_s - own.off_path_s;
+      both[o] = backward ? before_both + own.both_s - own.off_path_s : 0;
+      longest_s = std::max({longest_s, in[o], both[o]});
+      all_s += own.off_path_s;
+    }
+    return all_s + longest_s;
+  }
+
+  Weighted known_weighted(OpId op, double weight) const {
+    if (weight != known_weight_) known_.clear();
+    known_weight_ = weight;
+    const std::pair key{&bounds_.of(op), bounds_.summed_bytes(op)};
+    const auto [at, fresh] = known_.try_emplace(key);
+    if (fresh) at->second = weighted(op, weight);
+    return at->second;
+  }
+
+  const Graph& graph_;
+  double batch_;
+  int at_once_;
+  bool own_cores_;
+  int width_;
+  std::vector<bool> needs_;
+  OperatorBounds bounds_;
+  // Of operators that are equal, at one weight.
+  mutable std::map<std::pair<const OperatorTimes*, std::int64_t>, Weighted> known_;
+  mutable double known_weight_ = -1;
+};
+
 }  // namespace
 
 LowerBound iteration_lower_bound(const Graph& graph, const Cluster& cluster, const CostModel& costs,
-                                 std::int64_t mini_batch,
-                                 const std::vector<std::int64_t>& micro_batches, int max_width) {
-  GP_CHECK(!micro_batches.empty() && mini_batch > 0 && max_width > 0,
-           "{} micro-batch sizes, mini-batch {}, width {}", micro_batches.size(), mini_batch,
-           max_width);
-  const std::set<std::int64_t> sizes = task_sizes(mini_batch, micro_batches, max_width);
-  const std::vector<const DeviceType*> types = types_in_use(cluster);
-  const std::vector<bool> needs = needs_gradient(graph);
-  const auto batch = static_cast<double>(mini_batch);
-  const int at_once = tasks_at_once(cluster);
-  const int width = std::min(max_width, at_once);
-
-  double work_s = 0;
-  double slowest_s = 0;
-  double path_s = 0;
-  std::vector<LeastTimes> least(graph.op_count());
-  std::vector<double> head(graph.op_count(), 0);
-  std::vector<double> tail(graph.op_count(), 0);
-  for (std::size_t o = 0; o < graph.op_count(); ++o) {
-    const Operator& op = graph.ops[o];
-    const bool backward =
-        std::ranges::any_of(op.outputs, [&](TensorId out) { return needs[out.index()]; });
-    for (const TensorId in : op.inputs) {
-      const OpId before = graph.tensor(in).producer;
-      if (!before.valid()) continue;
-      const std::size_t p = before.index();
-      head[o] = std::max(head[o], head[p] + least[p].forward_s);
-      if (backward && needs[in.index()]) {
-        tail[o] = std::max(tail[o], tail[p] + least[p].backward_s);
-      }
-    }
-    least[o] = least_times(graph, OpId(o), backward, costs, types, sizes);
-    const double around_s = head[o] + tail[o];
-    const double own_s = batch * least[o].per_sample_s;
-    work_s += own_s / at_once;
-    slowest_s = std::max(slowest_s, around_s + own_s / width);
-    path_s = std::max(path_s, around_s + least[o].forward_s + least[o].backward_s);
-  }
-  LowerBound bound{work_s, "work over devices"};
-  if (slowest_s > bound.seconds) bound = {slowest_s, "slowest operator"};
-  if (path_s >= bound.seconds) bound = {path_s, "critical path"};
-  bound.seconds *= kRounding;
-  return bound;
+                                 const BoundRules& rules) {
+  GP_CHECK(!rules.micro_batches.empty() && rules.mini_batch > 0 && rules.max_width > 0,
+           "{} micro-batch sizes, mini-batch {}, width {}", rules.micro_batches.size(),
+           rules.mini_batch, rules.max_width);
+  return Bound(graph, cluster, costs, rules).largest();
 }
 
 }  // namespace graphpipe

@@ -1,4 +1,4 @@
-// What no plan within the options can beat. Each term is proved in lower_bound.cc.
+// What no plan within the options can beat. Each term is proved in docs/lower_bound.md.
 
 #pragma once
 
@@ -10,15 +10,26 @@
 
 namespace graphpipe {
 
-struct LowerBound {
-  double seconds = 0;  // of an iteration
-  std::string why;     // the term that is largest: "work over devices", ...
+// What plans may do. Recomputation, several stages a device and round robin may always be.
+struct BoundRules {
+  std::int64_t mini_batch = 1;
+  std::vector<std::int64_t> micro_batches;  // to choose from, at least one, each stage its own
+  int max_width = 1;                        // the largest number of devices a stage may have
+  bool halves = false;                      // backwards may be cut in halves (zb-h1)
+  // [param]: what a device that holds it keeps: value, gradient, optimiser's state. Empty:
+  // memory is not considered.
+  std::vector<std::int64_t> param_bytes;
 };
 
-// `micro_batches` are the sizes a plan may use (at least one), each stage its own;
-// `max_width` the largest number of devices a stage may have.
+struct LowerBound {
+  double seconds = 0;  // of an iteration
+  std::string why;     // the term that is largest: "work over devices", "slowest operator",
+                       // "critical path", "work and path"
+};
+
+// Requires: reduce_s() grows with its bytes in proportion, but for latencies. Costs of
+// operators are asked once for those that are equal by op_signature() and at two sizes.
 LowerBound iteration_lower_bound(const Graph& graph, const Cluster& cluster, const CostModel& costs,
-                                 std::int64_t mini_batch,
-                                 const std::vector<std::int64_t>& micro_batches, int max_width);
+                                 const BoundRules& rules);
 
 }  // namespace graphpipe

@@ -8,10 +8,10 @@
 #include <set>
 #include <utility>
 
-#include "cost/lower_bound.h"
 #include "planners/stage_tps.h"
 #include "schedule/verify.h"
 #include "search/improve.h"
+#include "search/plan_bound.h"
 #include "sim/simulator.h"
 
 namespace graphpipe {
@@ -88,11 +88,7 @@ void fill_estimate(Plan& plan, const Trace& trace, const Verification& verificat
                                                static_cast<int>(stage.devices.size()),
                                                stage.recompute));
   }
-  const int max_width = problem.options.data_parallel ? problem.cluster->device_count() : 1;
-  estimate.lower_bound_s =
-      iteration_lower_bound(*problem.graph, *problem.cluster, *problem.costs, problem.mini_batch,
-                            micro_batch_sizes(problem), max_width)
-          .seconds;
+  estimate.lower_bound_s = plan_lower_bound(problem, plan.schedule).seconds;
 }
 
 // Leaves the plans that use every device; says why where there are none.
@@ -120,9 +116,14 @@ class Judge {
   // The fastest plan that the verifier passes. Others are simulated only where it passes
   // none of those that seemed the fastest.
   void judge(SearchResult& result) {
+    weigh(result.weighed);
     result.status = PlanStatus::kInfeasible;
     while (result.status != PlanStatus::kOk && !waiting_.empty()) {
-      settle(simulate(), result);
+      const std::vector<Judged> judged = simulate();
+      for (const Judged& one : judged) {
+        result.weighed[one.plan].iteration_s = one.trace.iteration_s;
+      }
+      settle(judged, result);
     }
   }
 
@@ -188,6 +189,26 @@ class Judge {
     return starts;
   }
 
+  // What is known of the plans before any is simulated, in their order.
+  void weigh(std::vector<WeighedPlan>& weighed) {
+    weighed.resize(plans_.size());
+    for (const Waiting& waiting : waiting_) {
+      const Plan& plan = plans_[waiting.plan];
+      WeighedPlan& weighed_plan = weighed[waiting.plan];
+      weighed_plan.floor_s = waiting.floor_s;
+      weighed_plan.stages = static_cast<int>(plan.stages.size());
+      weighed_plan.depth = pipeline_depth(plan);
+      weighed_plan.micro_batch = plan.stages[0].micro_batch;
+      for (const Stage& stage : plan.stages) {
+        if (stage.micro_batch != plan.stages[0].micro_batch) weighed_plan.micro_batch = 0;
+        weighed_plan.slowest_tps_s =
+            std::max(weighed_plan.slowest_tps_s,
+                     stage_tps_s(table_, stage.ops, stage.micro_batch,
+                                 static_cast<int>(stage.devices.size()), stage.recompute));
+      }
+    }
+  }
+
   // Those that may be the fastest, the lowest floor first; the fastest first.
   std::vector<Judged> simulate() {
     std::vector<Judged> judged;
@@ -219,6 +240,7 @@ class Judge {
         result.plan = plan;
         return;
       }
+      result.weighed[index].refused = fault_text(verification);
       if (result.reason.empty()) {
         result.reason = "no plan passes the verifier; the fastest: " + fault_text(verification);
       }

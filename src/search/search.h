@@ -10,6 +10,17 @@
 
 namespace graphpipe {
 
+// A plan that was proposed.
+struct WeighedPlan {
+  std::int64_t micro_batch = 0;  // 0: stages differ
+  int stages = 0;
+  int depth = 0;
+  double slowest_tps_s = 0;  // of its stages
+  double floor_s = 0;        // its iteration can't be faster
+  double iteration_s = 0;    // simulated; 0: it was not
+  std::string refused;       // what the verifier said; "": it passed, or was not asked
+};
+
 struct SearchResult {
   PlanStatus status = PlanStatus::kInfeasible;
   std::string reason;
@@ -17,6 +28,7 @@ struct SearchResult {
   double search_s = 0;  // the planner's own time
   double judge_s = 0;   // the simulator's
   int candidates = 0;   // how many plans were judged
+  std::vector<WeighedPlan> weighed;
 };
 
 // Runs the planner, verifies and simulates its candidates (quickly first, the best few in
