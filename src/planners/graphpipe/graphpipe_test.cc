@@ -308,31 +308,6 @@ TEST(Graphpipe, StopsWhenAsked) {
   EXPECT_EQ(result.reason, "stopped before a plan was found");
 }
 
-TEST(Graphpipe, NamesTheOperatorThatFitsNoDevice) {
-  TestProblem test = even_problem(chain(3), 4, 8);
-  test.graph.params[1].shape = {100'000};  // 400 kB, as much again for gradients
-  test.cluster.types[0].memory_bytes = 500'000;
-  const PlanResult result = plan(test);
-  EXPECT_EQ(result.status, PlanStatus::kInfeasible);
-  EXPECT_EQ(result.reason,
-            "operator op1 alone needs 785 KiB of memory at micro-batch 1, 297 KiB more than the "
-            "488 KiB of a device (device); a device of that memory would do for it");
-}
-
-TEST(Graphpipe, SaysHowManyDevicesWouldDo) {
-  TestProblem test = even_problem(chain(8), 2, 8);
-  for (Parameter& param : test.graph.params) param.shape = {100'000};  // 800 kB with gradients
-  test.cluster.types[0].memory_bytes = 2'000'000;
-  const PlanResult result = plan(test);
-  EXPECT_EQ(result.status, PlanStatus::kInfeasible);
-  EXPECT_EQ(result.reason,
-            "memory: weights, gradients and optimiser state take 6.10 MiB of the 3.81 MiB of 2 "
-            "devices; 4 devices at micro-batch 1 would do");
-  test.cluster = test_cluster(4);
-  test.cluster.types[0].memory_bytes = 2'000'000;
-  EXPECT_EQ(plan(test).status, PlanStatus::kOk);
-}
-
 TEST(Graphpipe, RefusesAGraphWithoutOperators) {
   TestProblem test = even_problem({}, 2, 8);
   const PlanResult result = plan(test);

@@ -4,90 +4,275 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
+#include <optional>
+#include <set>
 
 #include "base/text.h"
+#include "cost/operator_bounds.h"
 #include "planners/graphpipe/target_search.h"
 
 namespace graphpipe {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // More devices than this are not proposed.
 constexpr int kMostDevices = 1024;
 
+// The least memory that would do is found to within this part of it.
+constexpr double kMemoryPrecision = 0.01;
+
 std::string size_text(std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 
-struct LargestOperator {
-  int position = -1;
-  std::int64_t memory_bytes = 0;
+struct OperatorNeed {
+  OpId op;
+  std::int64_t bytes = 0;
 };
 
-// Alone on a stage with one micro-batch in flight, on its best width.
-LargestOperator largest_operator(SearchContext& context, std::int64_t micro_batch) {
-  const StageCosts costs(context.columns, micro_batch, context.rules);
-  LargestOperator largest;
-  for (int p = 0; p < static_cast<int>(context.pieces.positions.size()); ++p) {
-    context.accumulator.clear();
-    context.accumulator.add(p);
-    const Span spans[] = {{p, p + 1}};
-    std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    for (int w = 0; w < costs.width_count(); ++w) {
-      const StageSums& sums = context.accumulator.sums();
-      least = std::min(least, costs.memory_bytes(sums, spans, w, 1));
-      if (costs.may_recompute(sums)) {
-        least = std::min(least, costs.memory_bytes(sums, spans, w, 1, true));
+// What a device holds that runs a task of so many samples of the operator, whatever else its
+// stage has: no plan is below it.
+std::int64_t least_bytes(const CostTable& table, const std::vector<bool>& needs, OpId op,
+                         std::int64_t samples) {
+  const Problem& problem = table.problem();
+  return stage_static_memory(*problem.graph, {op}, problem.options.optimizer).static_bytes() +
+         least_saved_bytes(*problem.costs, *problem.graph, needs, op, samples, table.device());
+}
+
+// The operator that needs the most, in tasks as small as can be. Requires: operators.
+OperatorNeed largest_operator(CostTable& table, std::int64_t micro_batch) {
+  const Problem& problem = table.problem();
+  const std::int64_t devices = problem.options.data_parallel ? problem.cluster->device_count() : 1;
+  // The last share of a micro-batch or mini-batch may be smaller, but the first device has this.
+  const std::int64_t samples = (micro_batch + devices - 1) / devices;
+  const std::vector<bool> needs = needs_gradient(*problem.graph);
+  OperatorNeed most;
+  for (std::size_t o = 0; o < problem.graph->op_count(); ++o) {
+    const std::int64_t bytes = least_bytes(table, needs, OpId(o), samples);
+    if (bytes > most.bytes) most = {OpId(o), bytes};
+  }
+  return most;
+}
+
+std::int64_t kept_bytes(const Problem& problem) {
+  std::vector<OpId> all;
+  for (std::size_t o = 0; o < problem.graph->op_count(); ++o) all.emplace_back(o);
+  return stage_static_memory(*problem.graph, all, problem.options.optimizer).static_bytes();
+}
+
+// A strategy that fits: for certain, since messages are counted from above.
+struct Way {
+  int devices = 0;
+  std::int64_t micro_batch = 0;
+};
+
+// The problem on devices of another memory, or more of them.
+class Relaxed {
+ public:
+  Relaxed(const Problem& problem, const SpTree& tree, SearchRules rules, std::int64_t memory_bytes)
+      : cluster_(*problem.cluster), problem_(problem), rules_(std::move(rules)) {
+    for (DeviceType& type : cluster_.types) type.memory_bytes = memory_bytes;
+    problem_.cluster = &cluster_;
+    table_ = std::make_unique<CostTable>(problem_);
+    rules_.loose_windows = true;
+    context_ = std::make_unique<SearchContext>(*table_, tree, rules_, budget_);
+  }
+
+  // The fewest devices at the micro-batch size.
+  std::optional<Way> fewest(std::int64_t micro_batch) {
+    TargetSearch search(*context_, micro_batch);
+    std::optional<Way> least;
+    for (const Target& way : search.ways(kInfinity)) {
+      if (!least || way.devices < least->devices) least = Way{way.devices, micro_batch};
+    }
+    return least;
+  }
+
+  // Its stage that takes the most memory: "stage a .. b (7 operators)", and what it takes.
+  std::string fullest_stage(std::int64_t micro_batch, std::int64_t limit_bytes) {
+    TargetSearch search(*context_, micro_batch);
+    const std::vector<Target> ways = search.ways(kInfinity);
+    if (ways.empty()) return "";
+    const auto fewest = std::ranges::min_element(ways, {}, &Target::devices);
+    std::string text;
+    std::int64_t most = 0;
+    for (const StageDraft& stage : search.stages(*fewest)) {
+      const StageSums sums = search.sums(stage);
+      std::int64_t bytes = search.costs().memory_bytes(sums, stage.spans, stage.width, stage.level);
+      if (search.costs().may_recompute(sums)) {
+        bytes = std::min(
+            bytes, search.costs().memory_bytes(sums, stage.spans, stage.width, stage.level, true));
+      }
+      if (bytes <= most) continue;
+      most = bytes;
+      text = fmt::format("{} at micro-batch {} needs up to {}, {} more than a device has",
+                         operators_text(stage), micro_batch, size_text(bytes),
+                         size_text(bytes - limit_bytes));
+    }
+    return most > limit_bytes ? text : "";
+  }
+
+ private:
+  std::string operators_text(const StageDraft& stage) const {
+    std::vector<OpId> ops;
+    for (const Span span : stage.spans) {
+      for (int p = span.begin; p < span.end; ++p) {
+        ops.push_back(context_->pieces.positions[static_cast<std::size_t>(p)].op);
       }
     }
-    if (least > largest.memory_bytes) largest = {p, least};
+    std::ranges::sort(ops);
+    const std::string& first = problem_.graph->op(ops.front()).name;
+    if (ops.size() == 1) return "operator " + first;
+    return fmt::format("the stage {} .. {} ({} operators)", first,
+                       problem_.graph->op(ops.back()).name, ops.size());
   }
-  return largest;
-}
+
+  Cluster cluster_;
+  Problem problem_;
+  SearchRules rules_;
+  Budget budget_;
+  std::unique_ptr<CostTable> table_;
+  std::unique_ptr<SearchContext> context_;
+};
+
+class WhyInfeasible {
+ public:
+  WhyInfeasible(CostTable& table, const SpTree& tree, const SearchRules& rules,
+                const std::vector<std::int64_t>& micro_batches)
+      : table_(table),
+        tree_(tree),
+        rules_(rules),
+        problem_(table.problem()),
+        sizes_(micro_batches),
+        devices_(problem_.cluster->device_count()),
+        limit_(table.device().memory_bytes) {
+    for (int d = 0; d < devices_; ++d) {
+      const std::int64_t bytes = problem_.cluster->type_of(DeviceId(d)).memory_bytes;
+      largest_ = std::max(largest_, bytes);
+      all_ += bytes;
+    }
+  }
+
+  std::string text() {
+    const std::int64_t smallest = sizes_.front();
+    const OperatorNeed largest = largest_operator(table_, smallest);
+    if (largest.bytes > largest_) {
+      return fmt::format(
+          "operator {} alone needs {} of memory or more at micro-batch {}, {} more than the {} of "
+          "a "
+          "device ({}): no plan within the options fits{}",
+          problem_.graph->op(largest.op).name, size_text(largest.bytes), smallest,
+          size_text(largest.bytes - largest_), size_text(largest_), table_.device().name,
+          remedies_text());
+    }
+    const std::int64_t kept = kept_bytes(problem_);
+    if (kept > all_) {
+      return fmt::format(
+          "weights, gradients and optimiser state take {}, {} more than the {} of {} devices: no "
+          "plan fits{}",
+          size_text(kept), size_text(kept - all_), size_text(all_), devices_, remedies_text());
+    }
+    return fmt::format(
+        "none was found that fits (weights, gradients and optimiser state take {} of the {} of "
+        "{} devices){}",
+        size_text(kept), size_text(all_), devices_, remedies_text());
+  }
+
+ private:
+  // "; 6 devices at micro-batch 1 would do; ...".
+  std::string remedies_text() {
+    std::string text;
+    if (const std::string nearest = nearest_text(); !nearest.empty()) {
+      text += "; the nearest: " + nearest;
+    }
+    SearchRules more = rules_;
+    more.devices = kMostDevices;
+    Relaxed wide(problem_, tree_, more, limit_);
+    std::optional<Way> least;
+    for (const std::int64_t b : sizes_) {
+      const std::optional<Way> way = wide.fewest(b);
+      if (way && (!least || way->devices < least->devices)) least = way;
+    }
+    if (least && least->devices > devices_) {
+      text += fmt::format("; {} devices at micro-batch {} would do", least->devices,
+                          least->micro_batch);
+    }
+    if (const std::int64_t b = smaller_micro_batch(); b > 0) {
+      text += fmt::format("; micro-batch {} would do on {}", b, devices_text());
+    }
+    if (memory_that_does_ > 0) {
+      text += fmt::format("; {} of {} each would do", devices_text(), size_text(memory_that_does_));
+    }
+    return text;
+  }
+
+  std::string devices_text() const {
+    return devices_ == 1 ? "1 device" : fmt::format("{} devices", devices_);
+  }
+
+  // The largest that is smaller than all that the options have.
+  std::int64_t smaller_micro_batch() {
+    std::int64_t b = 1;
+    while (2 * b < sizes_.front()) b *= 2;
+    Relaxed same(problem_, tree_, rules_, limit_);
+    for (; b >= 1 && b < sizes_.front(); b /= 2) {
+      const std::optional<Way> way = same.fewest(b);
+      if (way && way->devices <= devices_) return b;
+    }
+    return 0;
+  }
+
+  // Looks for the least memory of a device with which the devices would do, and names the stage
+  // that takes it.
+  std::string nearest_text() {
+    const auto does = [&](std::int64_t bytes) -> std::int64_t {
+      Relaxed relaxed(problem_, tree_, rules_, bytes);
+      for (const std::int64_t b : sizes_) {
+        if (const std::optional<Way> way = relaxed.fewest(b); way && way->devices <= devices_) {
+          return b;
+        }
+      }
+      return 0;
+    };
+    std::int64_t low = limit_;
+    std::int64_t high = limit_;
+    std::int64_t micro_batch = 0;
+    while (micro_batch == 0 && high < std::int64_t{1} << 50) {
+      low = high;
+      high *= 2;
+      micro_batch = does(high);
+    }
+    if (micro_batch == 0) return "";
+    while (static_cast<double>(high - low) > kMemoryPrecision * static_cast<double>(high)) {
+      const std::int64_t middle = low + (high - low) / 2;
+      if (const std::int64_t b = does(middle); b > 0) {
+        high = middle;
+        micro_batch = b;
+      } else {
+        low = middle;
+      }
+    }
+    memory_that_does_ = high;
+    return Relaxed(problem_, tree_, rules_, high).fullest_stage(micro_batch, limit_);
+  }
+
+  CostTable& table_;
+  const SpTree& tree_;
+  const SearchRules& rules_;
+  const Problem& problem_;
+  const std::vector<std::int64_t>& sizes_;
+  int devices_;
+  std::int64_t limit_;        // of the device that has the least
+  std::int64_t largest_ = 0;  // of the one that has the most
+  std::int64_t all_ = 0;      // of all devices
+  std::int64_t memory_that_does_ = 0;
+};
 
 }  // namespace
 
 std::string why_infeasible(CostTable& table, const SpTree& tree, const SearchRules& rules,
                            const std::vector<std::int64_t>& micro_batches) {
-  const Problem& problem = table.problem();
-  const std::int64_t limit = table.device().memory_bytes;
-  const Budget budget;
-  SearchContext context(table, tree, rules, budget);
-  const LargestOperator largest = largest_operator(context, micro_batches.front());
-  if (largest.memory_bytes > limit) {
-    const OpId op = context.pieces.positions[at(largest.position)].op;
-    return fmt::format(
-        "operator {} alone needs {} of memory at micro-batch {}, {} more than the {} of a device "
-        "({}); a device of that memory would do for it{}",
-        problem.graph->op(op).name, size_text(largest.memory_bytes), micro_batches.front(),
-        size_text(largest.memory_bytes - limit), size_text(limit), table.device().name,
-        micro_batches.front() > 1 ? ", or a smaller micro-batch" : "");
-  }
-  SearchRules more = rules;
-  more.devices = kMostDevices;
-  SearchContext wide(table, tree, more, budget);
-  Target least;
-  std::int64_t least_micro_batch = 0;
-  for (const std::int64_t b : micro_batches) {
-    TargetSearch search(wide, b);
-    for (const Target& way : search.ways(std::numeric_limits<double>::infinity())) {
-      if (least_micro_batch > 0 && way.devices >= least.devices) continue;
-      least = way;
-      least_micro_batch = b;
-    }
-  }
-  wide.accumulator.clear();
-  wide.accumulator.add(Span{0, static_cast<int>(wide.pieces.positions.size())});
-  const std::int64_t kept = wide.accumulator.sums().static_bytes;
-  const int devices = problem.cluster->device_count();
-  const std::string keeps =
-      fmt::format("weights, gradients and optimiser state take {} of the {} of {} devices",
-                  size_text(kept), size_text(limit * devices), devices);
-  if (least_micro_batch == 0) {
-    return fmt::format("no split into stages fits the {} of a device ({}) on up to {} devices; {}",
-                       size_text(limit), table.device().name, kMostDevices, keeps);
-  }
-  return fmt::format("memory: {}; {} devices at micro-batch {} would do", keeps, least.devices,
-                     least_micro_batch);
+  return WhyInfeasible(table, tree, rules, micro_batches).text();
 }
 
 }  // namespace graphpipe
