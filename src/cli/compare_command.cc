@@ -9,6 +9,7 @@
 #include "cli/cli_json.h"
 #include "cli/command.h"
 #include "cli/inputs.h"
+#include "cli/search_progress.h"
 #include "report/text_report.h"
 #include "search/search.h"
 
@@ -49,6 +50,7 @@ void run_compare(const CompareFlags& flags, CommandLine& line) {
   std::vector<double> search_s;
   bool any = false;
   for (const Planner* planner : chosen) {
+    const SearchProgress progress(planner->name, flags.problem.time_limit_s);
     SearchResult result = search_plan(*planner, loaded.problem, flags.problem.time_limit_s);
     any = any || result.status == PlanStatus::kOk;
     search_s.push_back(result.search_s);

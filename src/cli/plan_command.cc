@@ -4,14 +4,18 @@
 
 #include <memory>
 
+#include "base/error.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/cli_json.h"
 #include "cli/command.h"
+#include "cli/explain.h"
 #include "cli/inputs.h"
+#include "cli/search_progress.h"
 #include "plan/plan_json.h"
 #include "report/text_report.h"
-#include "search/search.h"
+#include "search/portfolio.h"
 
 namespace graphpipe {
 namespace {
@@ -20,12 +24,41 @@ struct PlanFlags {
   ProblemFlags problem;
   std::string planner = "graphpipe";
   std::string output;
+  bool portfolio = false;
+  bool explain = false;
 };
+
+// "graphpipe 104 ms, gpipe 101 ms, data-parallel infeasible".
+std::string entries_text(const std::vector<PortfolioEntry>& entries) {
+  std::string text;
+  for (const auto& [planner, result] : entries) {
+    const bool ok = result.status == PlanStatus::kOk;
+    const std::string found = ok ? seconds_text(result.plan.estimate.iteration_s)
+                              : result.status == PlanStatus::kGaveUp ? "gave up"
+                                                                     : "infeasible";
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", planner, found);
+  }
+  return text;
+}
+
+PortfolioResult search(const PlanFlags& flags, const Problem& problem) {
+  const double limit_s = flags.problem.time_limit_s;
+  const SearchProgress progress(flags.portfolio ? "the portfolio" : flags.planner, limit_s);
+  if (flags.portfolio) return search_portfolio(planners(), problem, limit_s);
+  return {search_plan(planner_named(flags.planner), problem, limit_s), {}};
+}
 
 void run_plan(const PlanFlags& flags, CommandLine& line) {
   const Planner& planner = planner_named(flags.planner);
+  if (flags.portfolio && planner.name != planners().front().name) {
+    throw InputError("--portfolio",
+                     fmt::format("a portfolio has every planner and starts from {}; leave out "
+                                 "--planner {}",
+                                 planners().front().name, planner.name));
+  }
   const LoadedProblem loaded(flags.problem);
-  const SearchResult result = search_plan(planner, loaded.problem, flags.problem.time_limit_s);
+  const auto [result, entries] = search(flags, loaded.problem);
+  if (flags.portfolio) print_note("portfolio: " + entries_text(entries));
   if (result.status != PlanStatus::kOk) {
     line.exit_code = kExitNo;
     if (line.json) return print_out(no_plan_json(loaded.problem, planner.name, result));
@@ -37,6 +70,7 @@ void run_plan(const PlanFlags& flags, CommandLine& line) {
   if (!flags.output.empty()) write_file(flags.output, to_json(result.plan, loaded.graph));
   if (line.json) return print_out(to_json(result.plan, loaded.graph));
   print_out(plan_table(result.plan, loaded.graph, loaded.cluster, *loaded.costs));
+  if (flags.explain) print_out("\n" + explain_text(loaded.problem, result));
   if (!flags.output.empty()) print_out(fmt::format("written to {}", flags.output));
 }
 
@@ -47,6 +81,9 @@ void add_plan_command(CLI::App& app, CommandLine& line) {
   auto flags = std::make_shared<PlanFlags>();
   flags->problem.add_to(*command);
   command->add_option("--planner", flags->planner, "who searches")->capture_default_str();
+  command->add_flag("--explain", flags->explain,
+                    "the graph's tree, why each stage is as large as it is, what was weighed");
+  command->add_flag("--portfolio", flags->portfolio, "the best plan of all planners");
   command->add_option("-o,--output", flags->output, "where to write the plan");
   command->callback([flags, &line] { run_plan(*flags, line); });
 }

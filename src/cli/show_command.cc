@@ -61,47 +61,6 @@ std::string flops_text(double flops) {
   return flops < 1e7 ? in(1e3) + " kFLOP" : in(1e6) + " MFLOP";
 }
 
-// The tree by pieces: one line a child of the root, branches indented, so that a
-// model of a thousand operators stays readable.
-void add_pieces(const SpTree& tree, const Graph& graph, int node, int indent, std::string& text) {
-  const SpTree::Node& n = tree.node(node);
-  const std::string pad(static_cast<std::size_t>(indent), ' ');
-  const auto span = [&](const std::vector<OpId>& ops) {
-    if (ops.empty()) return std::string("(empty: the fork feeds the join)");
-    if (ops.size() == 1) return graph.op(ops.front()).name;
-    return fmt::format("{} .. {} ({} operators)", graph.op(ops.front()).name,
-                       graph.op(ops.back()).name, ops.size());
-  };
-  switch (n.kind) {
-    case SpTree::Kind::kOp:
-    case SpTree::Kind::kEmpty:
-      text += fmt::format("{}{}\n", pad, span(n.ops));
-      return;
-    case SpTree::Kind::kParallel:
-      text += fmt::format("{}{} branches\n", pad, n.children.size());
-      for (const int child : n.children) {
-        text += fmt::format("{}  | {}\n", pad, span(tree.node(child).ops));
-      }
-      return;
-    case SpTree::Kind::kSeries:
-      break;
-  }
-  std::vector<OpId> run;  // operators in a row share a line
-  const auto flush = [&] {
-    if (!run.empty()) text += fmt::format("{}{}\n", pad, span(run));
-    run.clear();
-  };
-  for (const int child : n.children) {
-    if (tree.node(child).kind == SpTree::Kind::kOp) {
-      run.push_back(tree.node(child).op);
-      continue;
-    }
-    flush();
-    add_pieces(tree, graph, child, indent, text);
-  }
-  flush();
-}
-
 std::string show_text(const Graph& graph, const SpTree& tree, const ModelSummary& s) {
   std::string text = fmt::format("{}: {} operators, {} parameters ({}), {} forward per sample\n",
                                  graph.name, count_text(s.operators), count_text(s.parameters),
@@ -114,8 +73,7 @@ std::string show_text(const Graph& graph, const SpTree& tree, const ModelSummary
                                  : fmt::format("not series-parallel: planned over an order that "
                                                "adds {} pairs to its dependencies",
                                                tree.added_order));
-  add_pieces(tree, graph, tree.root, 2, text);
-  return text;
+  return text + pieces_text(tree, graph, 2);
 }
 
 }  // namespace

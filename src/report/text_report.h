@@ -8,6 +8,7 @@
 
 #include "cluster/cluster.h"
 #include "cost/cost_model.h"
+#include "graph/series_parallel.h"
 #include "plan/plan.h"
 #include "schedule/schedule.h"
 #include "schedule/trace.h"
@@ -18,6 +19,10 @@ namespace graphpipe {
 // micro-batch, in flight, memory by part, time per sample; then edges.
 std::string plan_table(const Plan& plan, const Graph& graph, const Cluster& cluster,
                        const CostModel& costs);
+
+// The tree by pieces: one line a child of the root, branches indented, so that a model of a
+// thousand operators stays readable.
+std::string pieces_text(const SpTree& tree, const Graph& graph, int indent);
 
 // One line on operators that mix samples, whose results depend on how a mini-batch is cut: on
 // one device, and over the plan's stages. "" where the graph has none.

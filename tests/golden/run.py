@@ -23,6 +23,7 @@ FOLDERS = {"$EXAMPLES": str(HERE.parents[1] / "examples"), "$INPUTS": str(HERE /
 MASKS = [
     (re.compile(r'("(?:search_s|judge_s)": )[-\d.e+]+'), r"\1..."),
     (re.compile(r"(searched in )[\d.]+ \w+"), r"\1..."),
+    (re.compile(r"(Searching took )[\d.]+ \w+(, judging )[\d.]+ \w+"), r"\1...\2..."),
 ]
 
 
