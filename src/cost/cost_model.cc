@@ -55,7 +55,8 @@ std::int64_t stage_input_bytes(const Graph& graph, const std::vector<OpId>& ops,
                                std::int64_t samples) {
   if (samples <= 0) return 0;
   std::int64_t bytes = 0;
-  for (const TensorId in : stage_inputs(graph, ops)) bytes += tensor_bytes(graph.tensor(in), samples);
+  for (const TensorId in : stage_inputs(graph, ops))
+    bytes += tensor_bytes(graph.tensor(in), samples);
   return bytes;
 }
 

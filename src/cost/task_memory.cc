@@ -62,7 +62,8 @@ class Walk {
     std::int64_t bytes = 0;
     for (const TensorId in : stage_inputs(graph_, ops_)) bytes += stays(in) ? bytes_of(in) : 0;
     for (std::size_t i = 0; i < ops_.size(); ++i) {
-      bytes += forward_[i].saved_bytes + outputs_bytes(ops_[i], [&](TensorId t) { return stays(t); });
+      bytes +=
+          forward_[i].saved_bytes + outputs_bytes(ops_[i], [&](TensorId t) { return stays(t); });
     }
     return bytes;
   }
@@ -110,8 +111,9 @@ class Walk {
         now -= outputs_bytes(ops_[i], [&](TensorId t) { return waiting_[t.index()]; });
       }
       if (ends) {
-        now -= forward_[i].saved_bytes +
-               outputs_bytes(ops_[i], [&](TensorId t) { return stays(t) && !outlives_[t.index()]; });
+        now -= forward_[i].saved_bytes + outputs_bytes(ops_[i], [&](TensorId t) {
+                 return stays(t) && !outlives_[t.index()];
+               });
       }
       now += made_to_wait(ops_[i]);
       for (const ParamId param : graph_.op(ops_[i]).params) {
@@ -154,9 +156,7 @@ class Walk {
     return std::ranges::any_of(graph_.op(op).outputs,
                                [&](TensorId t) { return needs_[t.index()]; });
   }
-  bool stays(TensorId tensor) const {
-    return kept_[tensor.index()] || outlives_[tensor.index()];
-  }
+  bool stays(TensorId tensor) const { return kept_[tensor.index()] || outlives_[tensor.index()]; }
   bool is_made_here(TensorId tensor) const {
     const OpId producer = graph_.tensor(tensor).producer;
     return producer.valid() && std::ranges::binary_search(ops_, producer);

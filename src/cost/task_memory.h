@@ -57,10 +57,10 @@ struct OpTaskMemory {
 
 // What bounds and sums ask of the graph as a whole.
 struct TrainingFacts {
-  std::vector<bool> needs;  // [tensor]: needs_gradient()
-  std::vector<bool> kept;   // [tensor]: any backward needs it
+  std::vector<bool> needs;    // [tensor]: needs_gradient()
+  std::vector<bool> kept;     // [tensor]: any backward needs it
   std::vector<bool> watched;  // [tensor]: a loss or a metric
-  std::vector<bool> tied;   // [parameter]: trainable, and held by several operators
+  std::vector<bool> tied;     // [parameter]: trainable, and held by several operators
 };
 TrainingFacts training_facts(const CostModel& costs, const Graph& graph, const DeviceType& device);
 

@@ -117,8 +117,7 @@ TEST(OpTaskMemory, SumsToAnUpperBound) {
         const OpId op(i);
         ops.push_back(op);
         const OpTaskMemory one =
-            op_task_memory(graph, facts, op, n,
-                           costs.op_cost(graph, op, n, 1, {}, Phase::kForward),
+            op_task_memory(graph, facts, op, n, costs.op_cost(graph, op, n, 1, {}, Phase::kForward),
                            costs.op_cost(graph, op, n, 1, {}, Phase::kBackward));
         worst = std::max(worst, one.worst_bytes);
         beside += one.beside_bytes;

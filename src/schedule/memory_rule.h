@@ -78,7 +78,7 @@ class MemoryRule {
   std::vector<bool> needs_;     // [tensor]
   std::vector<bool> backward_;  // [stage]: in this schedule
   std::vector<bool> edge_backward_;
-  std::vector<bool> recompute_;  // [stage]: in this schedule
+  std::vector<bool> recompute_;                     // [stage]: in this schedule
   std::vector<std::vector<TensorId>> kept_inputs_;  // [stage of this rank]
   std::int64_t static_bytes_ = 0;
   std::map<StageId, std::int64_t> step_bytes_;
