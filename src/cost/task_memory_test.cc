@@ -104,6 +104,7 @@ TEST(TaskMemory, NothingIsTrainedWithoutAGradient) {
 TEST(OpTaskMemory, SumsToAnUpperBound) {
   const Graph graph = skip_graph();
   const std::vector<bool> needs = needs_gradient(graph);
+  const std::vector<std::vector<OpId>> readers = consumers(graph);
   const NumberedCosts costs;
   const TrainingFacts facts = training_facts(costs, graph, {});
   const std::int64_t n = 2;
@@ -125,7 +126,7 @@ TEST(OpTaskMemory, SumsToAnUpperBound) {
       std::int64_t out = 0;
       for (const OpId op : ops) {
         const TensorId made = graph.op(op).outputs.front();
-        for (const OpId reader : consumers(graph)[made.index()]) {
+        for (const OpId reader : readers[made.index()]) {
           if (reader.value < end) continue;
           leaving.push_back(made);
           out += tensor_bytes(graph.tensor(made), n);
