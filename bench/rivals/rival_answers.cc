@@ -47,12 +47,7 @@ void run_pipedream(const std::string& folder) {
     const Stopwatch watch;
     const PipedreamStateSpace space =
         recorded_pipedream_states(folder + "/pipedream/" + row.profile + ".graph.txt", row.chains);
-    const PipedreamPartition partition =
-        partition_pipedream(space.states, row.levels,
-                            {.variant = PipedreamVariant::kCode,
-                             .count_activations = row.count_activations,
-                             .straight = row.straight,
-                             .memory_bytes = row.memory_bytes});
+    const PipedreamPartition partition = recorded_pipedream_partition(space, row);
     std::string replicas;
     for (const PipedreamStage& stage : partition.stages) {
       replicas += fmt::format("{}{}", replicas.empty() ? "" : "-", stage.replicas);

@@ -52,10 +52,10 @@ class Walk {
         if (costs.keeps_output(graph.op(op), device)) kept_[out.index()] = true;
       }
     }
-    for (const TensorId tensor : kept_inputs(costs, graph, needs, ops, device)) {
-      kept_[tensor.index()] = true;
-    }
     mark_needed_inputs(costs, graph, ops, device, kept_);
+    for (const TensorId in : stage_inputs(graph, ops)) {  // as kept_inputs() has it
+      if (needs[in.index()]) kept_[in.index()] = true;
+    }
   }
 
   std::int64_t saved_bytes() const {

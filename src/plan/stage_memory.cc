@@ -77,6 +77,15 @@ std::int64_t samples_ahead(const Plan& plan, const StageEdge& edge) {
   return warm_up[edge.from.index()] - warm_up[edge.to.index()];
 }
 
+// Whether a task's samples here go to several tasks there, in several messages.
+bool is_cut(const Stage& own, const Stage& other) {
+  const bool one_there = device_count(other) == 1 && other.micro_batch % own.micro_batch == 0;
+  const bool alike = own.micro_batch == other.micro_batch &&
+                     own.devices.size() == other.devices.size() && !takes_turns(own) &&
+                     !takes_turns(other);
+  return !one_there && !alike;
+}
+
 // One end of an edge, and what it holds of the edge's messages. The verifier's count, from
 // above: a channel (edge, direction, pair of ranks) holds messages that end at most a window
 // beyond the last that arrived or left, and in any case two.
@@ -92,15 +101,6 @@ class EdgeBuffers {
         mini_batch_(plan.mini_batch),
         window_(channel_window_samples(plan, edge)) {}
 
-  // Whether a task's samples here go to several tasks there, in several messages.
-  bool is_cut() const {
-    const bool one_there = device_count(other_) == 1 && other_.micro_batch % own_.micro_batch == 0;
-    const bool alike = own_.micro_batch == other_.micro_batch &&
-                       own_.devices.size() == other_.devices.size() && !takes_turns(own_) &&
-                       !takes_turns(other_);
-    return !one_there && !alike;
-  }
-
   // Messages of one task of this end.
   std::int64_t task_bytes(bool backward) const { return tasks_bytes(1, 0, backward); }
 
@@ -113,13 +113,14 @@ class EdgeBuffers {
   // those that are served in turn hold older ones too.
   std::int64_t sent_bytes(bool backward) const {
     const std::int64_t span = window_ + (device_count(other_) > 1 ? period() : 0);
-    const std::int64_t tasks = divide_up(span, samples_at_once(own_)) + (is_cut() ? 1 : 0);
+    const std::int64_t tasks =
+        divide_up(span, samples_at_once(own_)) + (is_cut(own_, other_) ? 1 : 0);
     return tasks_bytes(tasks, two_in_any_case(), backward);
   }
 
  private:
   std::int64_t messages_per_task() const {
-    if (!is_cut()) return 1;
+    if (!is_cut(own_, other_)) return 1;
     const std::int64_t samples = samples_per_task(own_);
     return std::min(samples, divide_up(samples, samples_per_task(other_)) +
                                  divide_up(samples, other_.micro_batch) + 1);
@@ -150,7 +151,7 @@ class EdgeBuffers {
   std::int64_t tasks_bytes(std::int64_t tasks, std::int64_t more_samples, bool backward) const {
     const std::int64_t whole =
         message_bytes(graph_, needs_, edge_, samples_per_task(own_), backward);
-    if (!is_cut() && more_samples == 0) return tasks * whole;
+    if (!is_cut(own_, other_) && more_samples == 0) return tasks * whole;
     const std::int64_t samples = tasks * samples_per_task(own_) + more_samples;
     const std::int64_t messages = tasks * messages_per_task() + more_samples;
     const std::int64_t empty = message_bytes(graph_, needs_, edge_, 0, backward);
@@ -223,8 +224,7 @@ std::int64_t gathered_bytes(const Plan& plan, const Graph& graph, const std::vec
   std::map<TensorId, int> readers;
   for (const StageEdge& edge : plan.edges) {
     if (edge.from != id || !edge.gradient) continue;
-    const bool in_parts =
-        EdgeBuffers(plan, graph, needs, edge, plan.stage(id), plan.stage(edge.to)).is_cut();
+    const bool in_parts = is_cut(plan.stage(id), plan.stage(edge.to));
     for (const TensorId tensor : edge.tensors) {
       if (!needs[tensor.index()]) continue;
       const std::int64_t whole = tensor_bytes(graph.tensor(tensor), samples);

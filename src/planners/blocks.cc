@@ -1,11 +1,14 @@
 #include "planners/blocks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <queue>
 #include <set>
 #include <utility>
 
+#include "base/text.h"
 #include "graph/order.h"
 #include "planners/downsets.h"
 
@@ -194,6 +197,11 @@ Blocks coarse_blocks(const Graph& graph, const std::vector<double>& weight, doub
     for (int i = 0; i < kBetweenCounts; ++i) any = contraction.contract_one(most_weight) || any;
     if (!any) return blocks;
   }
+}
+
+std::string too_many_downsets_text(std::size_t most_downsets, const Blocks& blocks) {
+  return fmt::format("more than {} downsets of {} blocks, which is the limit",
+                     count_text(static_cast<std::int64_t>(most_downsets)), blocks.ops.size());
 }
 
 }  // namespace graphpipe

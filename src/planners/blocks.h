@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "graph/graph.h"
@@ -32,5 +33,8 @@ Blocks run_blocks(const Graph& graph, const std::vector<double>& weight, double 
 // more than `most_weight`, while there are more than `most_downsets` downsets.
 Blocks coarse_blocks(const Graph& graph, const std::vector<double>& weight, double most_weight,
                      std::size_t most_downsets, const std::function<bool()>& should_stop = {});
+
+// Why a planner over downsets of the blocks gives up.
+std::string too_many_downsets_text(std::size_t most_downsets, const Blocks& blocks);
 
 }  // namespace graphpipe

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "base/text.h"
 #include "cost/task_memory.h"
@@ -58,6 +59,20 @@ std::vector<double> block_saved_bytes(const Problem& problem, const Blocks& bloc
   return bytes;
 }
 
+double device_share_s(const Problem& problem, const std::vector<double>& seconds) {
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0) / problem.cluster->device_count();
+}
+
+ChainStage chain_stage(const Blocks& blocks, const std::vector<int>& members, int width) {
+  ChainStage stage{{}, width};
+  for (const int block : members) {
+    const std::vector<OpId>& ops = blocks.ops[static_cast<std::size_t>(block)];
+    stage.ops.insert(stage.ops.end(), ops.begin(), ops.end());
+  }
+  std::ranges::sort(stage.ops);
+  return stage;
+}
+
 ChainPlans::ChainPlans(const Problem& problem, const std::string& planner)
     : problem_(problem), table_(problem), empty_(empty_plan(problem, planner)) {}
 
@@ -107,21 +122,15 @@ bool ChainPlans::propose(Plan plan, std::int64_t in_flight_factor) {
 
 bool ChainPlans::fits(Plan& plan) {
   const std::int64_t limit = table_.device().memory_bytes;
-  std::int64_t most = 0;
-  std::size_t fullest = 0;
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    const std::int64_t bytes =
-        fit_by_recompute(plan, problem_, table_.device(), StageId(s), limit).total();
-    if (bytes > most) fullest = s;
-    most = std::max(most, bytes);
-  }
+  const auto [fullest, most] = fit_stages(plan, problem_, table_.device());
   if (most > limit && (nearest_miss_.empty() || most < nearest_miss_bytes_)) {
     nearest_miss_bytes_ = most;
     nearest_miss_ = fmt::format(
         "the nearest that it came: {} stage{} at micro-batch {}, where stage {} needs {}, {} more "
         "than a device has; more devices or recomputation might do",
-        plan.stages.size(), plan.stages.size() == 1 ? "" : "s", plan.stages[0].micro_batch, fullest,
-        bytes_text(static_cast<double>(most)), bytes_text(static_cast<double>(most - limit)));
+        plan.stages.size(), plan.stages.size() == 1 ? "" : "s", plan.stages[0].micro_batch,
+        fullest.value, bytes_text(static_cast<double>(most)),
+        bytes_text(static_cast<double>(most - limit)));
   }
   return most <= limit;
 }

@@ -28,6 +28,12 @@ std::vector<double> op_param_bytes(const Graph& graph);
 std::vector<double> block_saved_bytes(const Problem& problem, const Blocks& blocks,
                                       std::int64_t micro_batch, const DeviceType& device);
 
+// What an even share of all operators' seconds comes to on each device.
+double device_share_s(const Problem& problem, const std::vector<double>& seconds);
+
+// Of these blocks.
+ChainStage chain_stage(const Blocks& blocks, const std::vector<int>& members, int width);
+
 class ChainPlans {
  public:
   ChainPlans(const Problem& problem, const std::string& planner);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "planners/blocks.h"
 #include "planners/chain_plans.h"
@@ -41,8 +40,7 @@ class Planning {
 
   void propose(std::int64_t b) {
     const std::vector<double> seconds = op_seconds(plans_.table(), b);
-    const double share =
-        std::accumulate(seconds.begin(), seconds.end(), 0.0) / problem_.cluster->device_count();
+    const double share = device_share_s(problem_, seconds);
     const Blocks runs = run_blocks(*problem_.graph, seconds, share / kRunsPerDevice);
     LatencyChain chain;
     chain.blocks = static_cast<int>(runs.ops.size());
@@ -123,13 +121,9 @@ class Planning {
     std::vector<ChainStage> chain;
     int begin = 0;
     for (const LatencyCut& cut : partition.stages) {
-      ChainStage& out = chain.emplace_back();
-      out.width = cut.width;
-      for (; begin < cut.end; ++begin) {
-        const std::vector<OpId>& ops = runs.ops[static_cast<std::size_t>(begin)];
-        out.ops.insert(out.ops.end(), ops.begin(), ops.end());
-      }
-      std::ranges::sort(out.ops);
+      std::vector<int> members;
+      for (; begin < cut.end; ++begin) members.push_back(begin);
+      chain.push_back(chain_stage(runs, members, cut.width));
     }
     return chain;
   }

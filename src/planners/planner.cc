@@ -29,6 +29,17 @@ StageMemory fit_by_recompute(Plan& plan, const Problem& problem, const DeviceTyp
   return kept;
 }
 
+FullestStage fit_stages(Plan& plan, const Problem& problem, const DeviceType& device) {
+  FullestStage fullest;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const StageId stage(s);
+    const std::int64_t bytes =
+        fit_by_recompute(plan, problem, device, stage, device.memory_bytes).total();
+    if (bytes > fullest.bytes) fullest = {stage, bytes};
+  }
+  return fullest;
+}
+
 Plan empty_plan(const Problem& problem, const std::string& planner) {
   Plan plan;
   plan.model = problem.model_argument;

@@ -71,6 +71,13 @@ const Planner& planner_named(const std::string& name);
 StageMemory fit_by_recompute(Plan& plan, const Problem& problem, const DeviceType& device,
                              StageId stage, std::int64_t limit_bytes);
 
+// The same for every stage, within the device's memory: the one that then takes the most.
+struct FullestStage {
+  StageId stage{0};
+  std::int64_t bytes = 0;
+};
+FullestStage fit_stages(Plan& plan, const Problem& problem, const DeviceType& device);
+
 // What planners share: a Plan with the problem's fields filled in, and no stages.
 Plan empty_plan(const Problem& problem, const std::string& planner);
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/error.h"
 #include "base/text.h"
+#include "schedule/drawing.h"
 
 namespace graphpipe {
 namespace {
@@ -45,33 +45,17 @@ StageId other_stage(const Plan& plan, const Action& action) {
 std::string cell(const Plan& plan, const Action& action) {
   const char letter = action.direction == Direction::kForward ? 'F' : 'B';
   const std::size_t stage = action.stage.index();
-  switch (action.kind) {
-    case ActionKind::kForward:
-      return fmt::format("{}F{}", stage, action.micro_batch);
-    case ActionKind::kBackward:
-      return fmt::format("{}B{}", stage, action.micro_batch);
-    case ActionKind::kBackwardInput:
-      return fmt::format("{}I{}", stage, action.micro_batch);
-    case ActionKind::kBackwardWeight:
-      return fmt::format("{}W{}", stage, action.micro_batch);
-    case ActionKind::kStartSend:
-      return fmt::format("{}SEND_{}{}>{}@{}", stage, letter, action.micro_batch,
-                         other_stage(plan, action).index(), action.peer.index());
-    case ActionKind::kWaitReceive:
-      return fmt::format("{}RECV_{}{}<{}@{}", stage, letter, action.micro_batch,
-                         other_stage(plan, action).index(), action.peer.index());
-    case ActionKind::kRecompute:
-    case ActionKind::kPostReceive:
-    case ActionKind::kWaitSend:
-    case ActionKind::kFree:
-    case ActionKind::kStartReduce:
-    case ActionKind::kWaitReduce:
-    case ActionKind::kStep:
-    case ActionKind::kMakeVersion:
-    case ActionKind::kDropVersion:
-      return "";
+  if (action.kind == ActionKind::kRecompute) return "";
+  if (is_compute(action.kind)) return to_text(action, plan);
+  if (action.kind == ActionKind::kStartSend) {
+    return fmt::format("{}SEND_{}{}>{}@{}", stage, letter, action.micro_batch,
+                       other_stage(plan, action).index(), action.peer.index());
   }
-  GP_CHECK(false, "action kind {}", static_cast<int>(action.kind));
+  if (action.kind == ActionKind::kWaitReceive) {
+    return fmt::format("{}RECV_{}{}<{}@{}", stage, letter, action.micro_batch,
+                       other_stage(plan, action).index(), action.peer.index());
+  }
+  return "";
 }
 
 }  // namespace

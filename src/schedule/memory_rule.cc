@@ -43,7 +43,7 @@ MemoryEffect MemoryRule::of(const Action& action) {
     case ActionKind::kForward: {
       const Arrived in = arrived(action);
       const TaskBytes& bytes = task_bytes(action);
-      return {held_bytes(action) - in.kept - in.copied,
+      return {held_bytes(action, in) - in.kept - in.copied,
               bytes.saved - bytes.kept + bytes.beside.forward_bytes + in.copied};
     }
     case ActionKind::kRecompute: {
@@ -120,8 +120,7 @@ bool MemoryRule::is_kept_input(StageId stage, TensorId tensor) const {
          std::ranges::binary_search(kept_inputs_[stage.index()], tensor);
 }
 
-std::int64_t MemoryRule::held_bytes(const Action& task) {
-  const Arrived in = arrived(task);
+std::int64_t MemoryRule::held_bytes(const Action& task, const Arrived& in) {
   return task_bytes(task).kept + in.kept - in.tensors + shared_bytes(task);
 }
 
@@ -157,7 +156,7 @@ MemoryEffect MemoryRule::of_backward(const Action& task) {
       (whole ? bytes.beside.backward_bytes : bytes.beside.input_half_bytes) + gathered_bytes(task);
   std::int64_t after = after_backward_bytes(task);
   if (!whole) after += bytes.beside.seed_bytes;
-  if (whole && !local_.any()) after -= held_bytes(task) + bytes.saved - bytes.kept;
+  if (whole && !local_.any()) after -= held_bytes(task, arrived(task)) + bytes.saved - bytes.kept;
   return {after, std::max<std::int64_t>(0, during - after)};
 }
 
@@ -167,13 +166,14 @@ MemoryEffect MemoryRule::of_free(const Action& free) {
     return {0, results_bytes(free)};
   }
   const TaskBytes& bytes = task_bytes(free);
-  if (!backward_[free.stage.index()]) return {-held_bytes(free) - taken_bytes(free), 0};
+  if (!backward_[free.stage.index()])
+    return {-held_bytes(free, arrived(free)) - taken_bytes(free), 0};
   const std::int64_t own = after_backward_bytes(free) - given_bytes(free);
-  const std::int64_t saved = held_bytes(free) + bytes.saved - bytes.kept;
-  if (plan_.schedule == ScheduleKind::kZbH1) {
-    return {-saved - bytes.beside.seed_bytes - own - taken_bytes(free), 0};
-  }
-  return {-own - (local_.any() ? saved + taken_bytes(free) : 0), 0};
+  const bool halves = plan_.schedule == ScheduleKind::kZbH1;
+  if (!halves && !local_.any()) return {-own, 0};  // the rest ended with the backward
+  const std::int64_t saved = held_bytes(free, arrived(free)) + bytes.saved - bytes.kept;
+  const std::int64_t seeds = halves ? bytes.beside.seed_bytes : 0;
+  return {-saved - seeds - own - taken_bytes(free), 0};
 }
 
 // What a stage that recomputes gives away is not among what it keeps: all of it exists while

@@ -53,7 +53,7 @@ class MemoryRule {
   Arrived arrived(const Action& task) const;
   bool is_kept_input(StageId stage, TensorId tensor) const;
   // From the forward's end on.
-  std::int64_t held_bytes(const Action& task);
+  std::int64_t held_bytes(const Action& task, const Arrived& in);
   std::int64_t gathered_bytes(const Action& task) const;
   std::int64_t after_backward_bytes(const Action& task);
   MemoryEffect of_backward(const Action& task);

@@ -395,29 +395,26 @@ std::vector<std::pair<std::size_t, std::size_t>> near_pairs(Workbench& bench,
   return {pairs.begin(), pairs.end()};
 }
 
-}  // namespace
-
-std::vector<Move> moves_from(Workbench& bench, const Layout& layout, std::size_t stage,
-                             double limit_s) {
-  MoveList list(bench, layout, limit_s);
-  list.move_operators(stage);
-  list.pass_on(stage);
-  list.add_devices(stage);
-  return list.take();
+// The next smaller and the next larger; none where `size` is not among them.
+std::vector<std::int64_t> next_sizes(const std::vector<std::int64_t>& sizes, std::int64_t size) {
+  std::vector<std::int64_t> next;
+  const auto at = std::ranges::find(sizes, size);
+  if (at == sizes.end()) return next;
+  if (at != sizes.begin()) next.push_back(*(at - 1));
+  if (at + 1 != sizes.end()) next.push_back(*(at + 1));
+  return next;
 }
-
-namespace {
 
 // One stage with the next larger or smaller size; other k, for all stages or one.
 void add_own_sizes(MoveList& list, const Layout& layout, const PlanOptions& options,
                    const std::vector<std::int64_t>& sizes) {
   for (std::size_t s = 0; s < layout.stages.size(); ++s) {
-    const auto size = std::ranges::find(sizes, layout.stages[s].micro_batch);
-    for (auto other = sizes.begin(); other != sizes.end(); ++other) {
-      if (!options.per_stage_micro_batch || std::abs(other - size) != 1) continue;
-      Layout changed = layout;
-      changed.stages[s].micro_batch = *other;
-      list.add_whole(std::move(changed));
+    if (options.per_stage_micro_batch) {
+      for (const std::int64_t other : next_sizes(sizes, layout.stages[s].micro_batch)) {
+        Layout changed = layout;
+        changed.stages[s].micro_batch = other;
+        list.add_whole(std::move(changed));
+      }
     }
     for (const int k : options.kfkb) {
       if (k == layout.stages[s].kfkb) continue;
@@ -434,16 +431,22 @@ void add_own_sizes(MoveList& list, const Layout& layout, const PlanOptions& opti
 
 }  // namespace
 
+std::vector<Move> moves_from(Workbench& bench, const Layout& layout, std::size_t stage,
+                             double limit_s) {
+  MoveList list(bench, layout, limit_s);
+  list.move_operators(stage);
+  list.pass_on(stage);
+  list.add_devices(stage);
+  return list.take();
+}
+
 std::vector<Move> whole_moves(Workbench& bench, const Layout& layout, double limit_s) {
   MoveList list(bench, layout, limit_s);
   const Problem& problem = bench.problem();
   const std::vector<std::int64_t> sizes = micro_batch_sizes(problem);
-  const std::int64_t b = layout.stages[0].micro_batch;
-  const auto size = std::ranges::find(sizes, b);
-  for (auto other = sizes.begin(); size != sizes.end() && other != sizes.end(); ++other) {
-    if (std::abs(other - size) != 1) continue;
+  for (const std::int64_t other : next_sizes(sizes, layout.stages[0].micro_batch)) {
     Layout changed = layout;
-    for (Stage& stage : changed.stages) stage.micro_batch = *other;
+    for (Stage& stage : changed.stages) stage.micro_batch = other;
     list.add_whole(std::move(changed));
   }
   add_own_sizes(list, layout, problem.options, sizes);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "planners/stage_tps.h"
+#include "schedule/placement.h"
 #include "schedule/verify.h"
 #include "search/improve.h"
 #include "search/plan_bound.h"
@@ -53,15 +54,9 @@ std::string fault_text(const Verification& verification) {
   return fmt::format("{} at {}: {}", fault.rule, fault.where, fault.message);
 }
 
-// Of the fullest device of each stage. Ranks are the devices that the plan uses, ascending.
+// Of the fullest device of each stage.
 std::vector<std::int64_t> stage_peaks(const Plan& plan, const std::vector<RankMemory>& memory) {
-  std::vector<DeviceId> devices;
-  for (const Stage& stage : plan.stages) {
-    devices.insert(devices.end(), stage.devices.begin(), stage.devices.end());
-  }
-  std::ranges::sort(devices);
-  const auto repeats = std::ranges::unique(devices);
-  devices.erase(repeats.begin(), repeats.end());
+  const std::vector<DeviceId> devices = used_devices(plan);  // [rank]
   std::vector<std::int64_t> peaks;
   for (const Stage& stage : plan.stages) {
     std::int64_t peak = 0;
@@ -132,7 +127,7 @@ class Judge {
   void improve(SearchResult& result, const Budget& budget) {
     Workbench bench(table_);
     const Problem& problem = table_.problem();
-    std::vector<Start> found = starts();
+    std::vector<Start> found = starts(result.weighed);
     for (Start& start : found) {
       const auto left = static_cast<std::int64_t>(&found.back() - &start + 1);
       const std::int64_t work = (kEstimatedWork - bench.work()) / left;
@@ -171,11 +166,9 @@ class Judge {
   };
 
   // Unlike ones: of each micro-batch size and number of stages the one with the lowest floor.
-  std::vector<Start> starts() {
+  std::vector<Start> starts(const std::vector<WeighedPlan>& weighed) const {
     std::vector<std::pair<double, std::size_t>> order;
-    for (std::size_t i = 0; i < plans_.size(); ++i) {
-      order.emplace_back(iteration_floor_s(table_, plans_[i]), i);
-    }
+    for (std::size_t i = 0; i < plans_.size(); ++i) order.emplace_back(weighed[i].floor_s, i);
     std::ranges::sort(order);
     std::set<std::pair<std::int64_t, std::size_t>> known;
     std::vector<Start> starts;
@@ -183,7 +176,9 @@ class Judge {
       if (starts.size() == kMostStarts || floor_s > kWorthStarting * order.front().first) break;
       const Plan& plan = plans_[index];
       if (!known.insert({plan.stages[0].micro_batch, plan.stages.size()}).second) continue;
-      starts.push_back({plan, simulate_quickly(plan, table_.problem()).iteration_s});
+      const double known_s = weighed[index].iteration_s;
+      starts.push_back(
+          {plan, known_s > 0 ? known_s : simulate_quickly(plan, table_.problem()).iteration_s});
     }
     std::ranges::stable_sort(starts, {}, &Start::iteration_s);
     return starts;

@@ -29,12 +29,7 @@ TEST(Recorded, PipedreamAnswersEveryRow) {
   for (const RecordedPipedream& row : recorded_pipedream()) {
     const PipedreamStateSpace space = recorded_pipedream_states(
         shared_data() + "/pipedream/" + row.profile + ".graph.txt", row.chains);
-    const PipedreamPartition partition =
-        partition_pipedream(space.states, row.levels,
-                            {.variant = PipedreamVariant::kCode,
-                             .count_activations = row.count_activations,
-                             .straight = row.straight,
-                             .memory_bytes = row.memory_bytes});
+    const PipedreamPartition partition = recorded_pipedream_partition(space, row);
     ASSERT_TRUE(partition.found) << row.profile << " " << row.label;
     EXPECT_NEAR(partition.bottleneck_s, row.bottleneck_s, row.half_digit_s * 1.001)
         << row.profile << " " << row.label;

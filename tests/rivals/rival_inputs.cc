@@ -62,6 +62,15 @@ PipedreamStateSpace recorded_pipedream_states(const std::string& path, bool chai
   return antichain_states(ops, successors, static_cast<int>(source), kMostStates);
 }
 
+PipedreamPartition recorded_pipedream_partition(const PipedreamStateSpace& space,
+                                                const RecordedPipedream& row) {
+  return partition_pipedream(space.states, row.levels,
+                             {.variant = PipedreamVariant::kCode,
+                              .count_activations = row.count_activations,
+                              .straight = row.straight,
+                              .memory_bytes = row.memory_bytes});
+}
+
 PiperInstance recorded_piper_instance(const std::string& path, int devices, double memory_bytes,
                                       double bandwidth_bytes_per_s) {
   const PiperFile file = parse_piper(parse_json(read_file(path), path), path);

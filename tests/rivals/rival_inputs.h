@@ -11,12 +11,17 @@
 #include "planners/max_load/partition.h"
 #include "planners/pipedream/states.h"
 #include "planners/piper/partition.h"
+#include "rivals/recorded_answers.h"
 
 namespace graphpipe {
 
 // The states of PipeDream's optimiser: without the inputs, from the file's first source on. With
 // `chains` operators in a row are one (the profile of Inception-v3 has too many states else).
 PipedreamStateSpace recorded_pipedream_states(const std::string& path, bool chains = false);
+
+// The partition of a row's states by the variant `code`, as the row has it.
+PipedreamPartition recorded_pipedream_partition(const PipedreamStateSpace& space,
+                                                const RecordedPipedream& row);
 
 // Of a Piper file, for so many devices; 0 bytes (0 bytes a second): as the file has it.
 PiperInstance recorded_piper_instance(const std::string& path, int devices, double memory_bytes = 0,

@@ -135,21 +135,14 @@ class ChainPlanner {
 
   bool fits(Plan& plan) {
     const std::int64_t limit = table_.device().memory_bytes;
-    std::int64_t most = 0;
-    std::size_t fullest = 0;
-    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-      const std::int64_t bytes =
-          fit_by_recompute(plan, problem_, table_.device(), StageId(s), limit).total();
-      if (bytes > most) fullest = s;
-      most = std::max(most, bytes);
-    }
+    const auto [fullest, most] = fit_stages(plan, problem_, table_.device());
     if (most > limit && (nearest_miss_.empty() || most < nearest_miss_bytes_)) {
       nearest_miss_bytes_ = most;
       nearest_miss_ = fmt::format(
           "the nearest that it came: {} stages at micro-batch {}, where stage {} needs {} with all "
           "{} samples in flight, {} more than a device has; fewer samples a mini-batch, more "
           "devices or a planner that limits in-flight samples would do",
-          plan.stages.size(), plan.stages[0].micro_batch, fullest,
+          plan.stages.size(), plan.stages[0].micro_batch, fullest.value,
           bytes_text(static_cast<double>(most)), problem_.mini_batch,
           bytes_text(static_cast<double>(most - limit)));
     }

@@ -4,12 +4,6 @@
 
 #include "planners/max_load/max_load.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <numeric>
-
-#include "base/text.h"
 #include "planners/blocks.h"
 #include "planners/chain_plans.h"
 #include "planners/max_load/partition.h"
@@ -35,8 +29,7 @@ class MaxLoad {
   PlanResult plan() {
     const std::vector<std::int64_t> sizes = micro_batch_sizes(problem_);
     const std::vector<double> seconds = op_seconds(plans_.table(), sizes[sizes.size() / 2]);
-    const double share =
-        std::accumulate(seconds.begin(), seconds.end(), 0.0) / problem_.cluster->device_count();
+    const double share = device_share_s(problem_, seconds);
     const Blocks blocks =
         coarse_blocks(*problem_.graph, seconds, share, kEnoughDownsets, budget_.should_stop);
     for (const std::int64_t b : sizes) {
@@ -58,9 +51,7 @@ class MaxLoad {
         status_ = PlanStatus::kGaveUp;
         reason_ = partition.outcome == MaxLoadOutcome::kStopped
                       ? "stopped before a plan was found"
-                      : fmt::format("more than {} downsets of {} blocks, which is the limit",
-                                    count_text(static_cast<std::int64_t>(limits_.downsets)),
-                                    blocks.ops.size());
+                      : too_many_downsets_text(limits_.downsets, blocks);
         return false;
       }
       if (plans_.add(stages(blocks, partition), b)) return true;
@@ -101,12 +92,7 @@ class MaxLoad {
   static std::vector<ChainStage> stages(const Blocks& blocks, const MaxLoadPartition& partition) {
     std::vector<ChainStage> chain;
     for (const MaxLoadStage& stage : partition.stages) {
-      ChainStage& out = chain.emplace_back();
-      for (const int block : stage.ops) {
-        const std::vector<OpId>& ops = blocks.ops[static_cast<std::size_t>(block)];
-        out.ops.insert(out.ops.end(), ops.begin(), ops.end());
-      }
-      std::ranges::sort(out.ops);
+      chain.push_back(chain_stage(blocks, stage.ops, 1));
     }
     return chain;
   }

@@ -31,8 +31,7 @@ class Pipedream {
   PlanResult plan() {
     const std::vector<std::int64_t> sizes = micro_batch_sizes(problem_);
     const std::vector<double> seconds = op_seconds(plans_.table(), sizes[sizes.size() / 2]);
-    const double share =
-        std::accumulate(seconds.begin(), seconds.end(), 0.0) / problem_.cluster->device_count();
+    const double share = device_share_s(problem_, seconds);
     const Blocks runs = run_blocks(*problem_.graph, seconds, share / kRunsPerDevice);
     const Blocks blocks =
         coarse_blocks(*problem_.graph, seconds, share, kMostDownsets, budget_.should_stop);
@@ -127,19 +126,13 @@ class Pipedream {
                                         const PipedreamPartition& partition) {
     std::vector<ChainStage> chain;
     for (const PipedreamStage& stage : partition.stages) {
-      ChainStage& out = chain.emplace_back();
-      out.width = stage.replicas;
       std::vector<int> members;
       const std::vector<int> none;
       std::ranges::set_difference(
           space.ops[static_cast<std::size_t>(stage.last)],
           stage.first > 0 ? space.ops[static_cast<std::size_t>(stage.first - 1)] : none,
           std::back_inserter(members));
-      for (const int block : members) {
-        const std::vector<OpId>& ops = blocks.ops[static_cast<std::size_t>(block)];
-        out.ops.insert(out.ops.end(), ops.begin(), ops.end());
-      }
-      std::ranges::sort(out.ops);
+      chain.push_back(chain_stage(blocks, members, stage.replicas));
     }
     return chain;
   }

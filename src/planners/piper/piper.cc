@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/text.h"
 #include "planners/blocks.h"
@@ -39,8 +38,7 @@ class Piper {
   PlanResult plan() {
     const std::vector<std::int64_t> sizes = micro_batch_sizes(problem_);
     const std::vector<double> seconds = op_seconds(plans_.table(), sizes[sizes.size() / 2]);
-    const double share =
-        std::accumulate(seconds.begin(), seconds.end(), 0.0) / problem_.cluster->device_count();
+    const double share = device_share_s(problem_, seconds);
     const Blocks blocks =
         coarse_blocks(*problem_.graph, seconds, share, kEnoughDownsets, budget_.should_stop);
     for (const std::int64_t b : sizes) {
@@ -72,9 +70,7 @@ class Piper {
       case PiperOutcome::kNoPartition:
         return true;
       case PiperOutcome::kTooManyDownsets:
-        reason_ =
-            fmt::format("more than {} downsets of {} blocks, which is the limit",
-                        count_text(static_cast<std::int64_t>(limits_.downsets)), blocks.ops.size());
+        reason_ = too_many_downsets_text(limits_.downsets, blocks);
         break;
       case PiperOutcome::kTooManyPairs:
         reason_ = fmt::format("more than {} pairs of nested downsets, which is the limit",
@@ -132,13 +128,7 @@ class Piper {
   static std::vector<ChainStage> stages(const Blocks& blocks, const PiperPartition& partition) {
     std::vector<ChainStage> chain;
     for (const PiperStage& stage : partition.stages) {
-      ChainStage& out = chain.emplace_back();
-      out.width = stage.data_degree;
-      for (const int block : stage.ops) {
-        const std::vector<OpId>& ops = blocks.ops[static_cast<std::size_t>(block)];
-        out.ops.insert(out.ops.end(), ops.begin(), ops.end());
-      }
-      std::ranges::sort(out.ops);
+      chain.push_back(chain_stage(blocks, stage.ops, stage.data_degree));
     }
     return chain;
   }
