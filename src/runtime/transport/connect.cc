@@ -21,7 +21,12 @@ namespace graphpipe {
 namespace {
 
 using Milliseconds = std::chrono::milliseconds;
-using Pieces = std::vector<std::shared_ptr<SharedMemory>>;  // [rank]
+
+// The memory of the ranks as one of them reaches it.
+struct Pieces {
+  std::vector<std::shared_ptr<SharedMemory>> of_ranks;  // null: not reached, or its own
+  bool everywhere = true;                               // every rank reaches that of all
+};
 
 Milliseconds milliseconds(double seconds) {
   return Milliseconds(static_cast<std::int64_t>(seconds * 1e3));
@@ -66,21 +71,26 @@ std::string piece_key(int rank) { return fmt::format("shared_memory/{}", rank); 
 Pieces attach_peers(Transport& transport, c10d::Store& store) {
   const int rank = transport.rank();
   const int size = transport.size();
-  Pieces peers(static_cast<std::size_t>(size));
+  Pieces pieces{std::vector<std::shared_ptr<SharedMemory>>(static_cast<std::size_t>(size))};
   at::Tensor sees = at::zeros({size, size}, at::kLong);
   auto seen = sees.accessor<std::int64_t, 2>();
   for (int peer = 0; peer < size; ++peer) {
     if (peer == rank) continue;
     const std::vector<std::uint8_t> address = store.get(piece_key(peer));
-    auto& piece = peers[static_cast<std::size_t>(peer)];
+    auto& piece = pieces.of_ranks[static_cast<std::size_t>(peer)];
     piece = SharedMemory::attach(std::string(address.begin(), address.end()));
     seen[rank][peer] = piece ? 1 : 0;
   }
   transport.all_reduce_sum(sees);
   for (int peer = 0; peer < size; ++peer) {
-    if (seen[rank][peer] + seen[peer][rank] < 2) peers[static_cast<std::size_t>(peer)] = nullptr;
+    if (seen[rank][peer] + seen[peer][rank] < 2) {
+      pieces.of_ranks[static_cast<std::size_t>(peer)] = nullptr;
+    }
+    for (int other = 0; other < peer; ++other) {
+      if (seen[other][peer] + seen[peer][other] < 2) pieces.everywhere = false;
+    }
   }
-  return peers;
+  return pieces;
 }
 
 std::unique_ptr<Transport> with_shared_memory(std::unique_ptr<Transport> gloo, c10d::Store& store,
@@ -96,9 +106,9 @@ std::unique_ptr<Transport> with_shared_memory(std::unique_ptr<Transport> gloo, c
     connected = transport.get();
   }
   store.set(key, std::vector<std::uint8_t>(address.begin(), address.end()));
-  Pieces peers = attach_peers(*connected, store);
+  Pieces pieces = attach_peers(*connected, store);
   if (!transport) return gloo;
-  transport->set_peers(std::move(peers));
+  transport->set_peers(std::move(pieces.of_ranks), pieces.everywhere);
   return transport;
 }
 

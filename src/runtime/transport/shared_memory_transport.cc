@@ -21,6 +21,10 @@ namespace {
 // How often a rank that waits looks whether its peer is still there.
 constexpr double kLookS = 0.05;
 
+// Tags of the messages that sums are made of: users' are not negative.
+constexpr int kShareTag = -1;
+constexpr int kSumTag = -2;
+
 // Of a message's state.
 constexpr std::uint32_t kPending = 0;
 constexpr std::uint32_t kAwaited = 1;  // and somebody sleeps until it is done
@@ -221,10 +225,12 @@ SharedMemoryTransport::SharedMemoryTransport(std::unique_ptr<Transport> other,
 
 SharedMemoryTransport::~SharedMemoryTransport() { area_of(*own_).closed = 1; }
 
-void SharedMemoryTransport::set_peers(std::vector<std::shared_ptr<SharedMemory>> peers) {
+void SharedMemoryTransport::set_peers(std::vector<std::shared_ptr<SharedMemory>> peers,
+                                      bool everywhere) {
   GP_CHECK(static_cast<int>(peers.size()) == size(), "{} pieces of memory for {} ranks",
            peers.size(), size());
   peers_ = std::move(peers);
+  everywhere_ = everywhere;
 }
 
 std::unique_ptr<PendingReceive> SharedMemoryTransport::post_receive(std::int64_t bytes, int rank,
@@ -275,6 +281,46 @@ std::unique_ptr<PendingSend> SharedMemoryTransport::start_send(std::int64_t byte
   }
   complete(*posted);
   return std::make_unique<SharedSend>();
+}
+
+// A rank sends its next share only when it has the last sum, so no two messages between two
+// ranks have one tag at a time.
+void SharedMemoryTransport::all_reduce_sum(at::Tensor values) {
+  if (!everywhere_) return other_->all_reduce_sum(std::move(values));
+  GP_CHECK(values.is_contiguous(), "a sum over a tensor with gaps");
+  if (rank() == 0) {
+    sum_at_root(values);
+  } else {
+    sum_through_root(values);
+  }
+}
+
+void SharedMemoryTransport::sum_at_root(at::Tensor& values) {
+  const auto bytes = static_cast<std::int64_t>(values.nbytes());
+  std::vector<std::unique_ptr<PendingReceive>> shares;
+  for (int peer = 1; peer < size(); ++peer) shares.push_back(post_receive(bytes, peer, kShareTag));
+  for (const auto& share : shares) {
+    const at::Tensor message = share->wait();
+    values.add_(at::from_blob(message.data_ptr(), values.sizes(), values.options()));
+  }
+  std::vector<std::unique_ptr<PendingSend>> sends;
+  for (int peer = 1; peer < size(); ++peer) {
+    sends.push_back(start_send(bytes, peer, kSumTag, [&](std::byte* message) {
+      std::memcpy(message, values.data_ptr(), values.nbytes());
+    }));
+  }
+  for (const auto& send : sends) send->wait();
+}
+
+void SharedMemoryTransport::sum_through_root(at::Tensor& values) {
+  const auto bytes = static_cast<std::int64_t>(values.nbytes());
+  const auto sum = post_receive(bytes, 0, kSumTag);
+  const auto share = start_send(bytes, 0, kShareTag, [&](std::byte* message) {
+    std::memcpy(message, values.data_ptr(), values.nbytes());
+  });
+  const at::Tensor message = sum->wait();
+  share->wait();  // the sum holds it: it has left
+  std::memcpy(values.data_ptr(), message.data_ptr(), values.nbytes());
 }
 
 }  // namespace graphpipe

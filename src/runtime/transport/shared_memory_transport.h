@@ -1,4 +1,4 @@
-// Messages through memory that both ranks see, sums over another transport.
+// Messages through memory that both ranks see; where all ranks share it, sums too.
 //
 // A receive is posted on a list in the receiver's piece of memory. A send that finds its
 // receive there packs straight into it; one that does not packs into its own piece and
@@ -26,21 +26,26 @@ class SharedMemoryTransport final : public Transport {
 
   // The pieces of the ranks: null for those that are reached over the other transport, and
   // for this one. All ranks must have been constructed before the first message.
-  void set_peers(std::vector<std::shared_ptr<SharedMemory>> peers);
+  // `everywhere`: every rank has the pieces of all; the same on all ranks.
+  void set_peers(std::vector<std::shared_ptr<SharedMemory>> peers, bool everywhere);
 
   int rank() const override { return other_->rank(); }
   int size() const override { return other_->size(); }
   std::unique_ptr<PendingReceive> post_receive(std::int64_t bytes, int peer, int tag) override;
   std::unique_ptr<PendingSend> start_send(std::int64_t bytes, int peer, int tag,
                                           const Pack& pack) override;
-  void all_reduce_sum(at::Tensor values) override { other_->all_reduce_sum(std::move(values)); }
+  // Where all ranks share memory, through rank 0, which adds up in their order.
+  void all_reduce_sum(at::Tensor values) override;
 
  private:
+  void sum_at_root(at::Tensor& values);
+  void sum_through_root(at::Tensor& values);
   SharedMemory* memory_of(int peer) const { return peers_[static_cast<std::size_t>(peer)].get(); }
 
   std::unique_ptr<Transport> other_;
   std::shared_ptr<SharedMemory> own_;
   std::vector<std::shared_ptr<SharedMemory>> peers_;
+  bool everywhere_ = false;
   std::shared_ptr<MessageHeap> heap_;
   double timeout_s_;
 };
