@@ -3,7 +3,7 @@
 //   B  samples of the mini-batch;  C  tasks that can compute at the same time
 //   c(o)  least seconds of operator o for a sample, in any task
 //   head(o)  least time before o's first forward; tail(o) after its last backward
-//   work     the least sum over all operators, reductions included, over C
+//   work     the least sum over all operators, over C: of tasks, or of forwards and reductions
 
 #include "cost/lower_bound.h"
 
@@ -52,23 +52,26 @@ class Bound {
 
   LowerBound largest() {
     const auto [slowest_s, path_s] = slowest_and_path();
-    LowerBound bound{work_s(), "work over devices"};
+    LowerBound bound{work_s(Work::kTasks), "work over devices"};
     const auto consider = [&](double seconds, const char* why) {
       if (seconds > bound.seconds) bound = {seconds, why};
     };
     consider(slowest_s, "slowest operator");
     if (path_s >= bound.seconds) bound = {path_s, "critical path"};
-    for (const double weight : kWorkWeights) {
-      // Where it gains nothing but digits, the plain terms say more.
-      if (const double both_s = work_and_path_s(weight); both_s > bound.seconds * (1 + 1e-6)) {
-        bound = {both_s, "work and path"};
-      }
+    consider_path(Work::kTasks, bound);
+    // Where ranks share cores, another rank may compute during a reduction.
+    if (own_cores_) {
+      consider(work_s(Work::kForwardsAndReductions), "forwards and reductions over devices");
+      consider_path(Work::kForwardsAndReductions, bound);
     }
     bound.seconds *= kRounding;
     return bound;
   }
 
  private:
+  // What is counted of an operator's work.
+  enum class Work { kTasks, kForwardsAndReductions };
+
   // With work counted by `weight` and the operator's place on a path by the rest.
   struct Weighted {
     double off_path_s = kInfinity;
@@ -76,25 +79,37 @@ class Bound {
     double both_s = kInfinity;     // on the way in and back
   };
 
-  double work_s() const {
+  double work_s(Work work) const {
     double seconds = 0;
     for (std::size_t o = 0; o < graph_.op_count(); ++o)
-      seconds += known_weighted(OpId(o), 1).off_path_s;
+      seconds += known_weighted(OpId(o), work, 1).off_path_s;
     return seconds;
   }
 
-  Weighted weighted(OpId op, double weight) const {
+  void consider_path(Work work, LowerBound& bound) const {
+    for (const double weight : kWorkWeights) {
+      // Where it gains nothing but digits, the plain terms say more.
+      const double both_s = work_and_path_s(work, weight);
+      if (both_s > bound.seconds * (1 + 1e-6)) bound = {both_s, "work and path"};
+    }
+  }
+
+  double work_s(OpId op, Work work, std::size_t size) const {
+    const OperatorTimes& times = bounds_.of(op);
+    if (work == Work::kTasks) return batch_ * times.per_sample_s[size];
+    return batch_ * times.forward_per_sample_s[size] +
+           bounds_.reduce_work_s(op, bounds_.sizes()[size].least_width);
+  }
+
+  Weighted weighted(OpId op, Work work, double weight) const {
     const OperatorTimes& times = bounds_.of(op);
     Weighted least;
     for (std::size_t i = 0; i < bounds_.sizes().size(); ++i) {
-      double work_s = batch_ * times.per_sample_s[i];
-      // Where ranks share cores, another rank may compute during a reduction.
-      if (own_cores_) work_s += bounds_.reduce_work_s(op, bounds_.sizes()[i].least_width);
-      work_s *= weight / at_once_;
+      const double share_s = work_s(op, work, i) * weight / at_once_;
       const double in_s = (1 - weight) * times.forward_s[i];
-      least.off_path_s = std::min(least.off_path_s, work_s);
-      least.forward_s = std::min(least.forward_s, work_s + in_s);
-      least.both_s = std::min(least.both_s, work_s + in_s + (1 - weight) * times.back_s[i]);
+      least.off_path_s = std::min(least.off_path_s, share_s);
+      least.forward_s = std::min(least.forward_s, share_s + in_s);
+      least.both_s = std::min(least.both_s, share_s + in_s + (1 - weight) * times.back_s[i]);
     }
     return least;
   }
@@ -135,14 +150,14 @@ class Bound {
     return least_s;
   }
 
-  double work_and_path_s(double weight) const {
+  double work_and_path_s(Work work, double weight) const {
     double all_s = 0;
     double longest_s = 0;
     // The longest path that ends here: the way in alone, and with a way back from here.
     std::vector<double> in(graph_.op_count(), 0);
     std::vector<double> both(graph_.op_count(), 0);
     for (std::size_t o = 0; o < graph_.op_count(); ++o) {
-      const Weighted own = known_weighted(OpId(o), weight);
+      const Weighted own = known_weighted(OpId(o), work, weight);
       const bool backward = bounds_.of(OpId(o)).backward;
       double before_in = 0;
       double before_both = 0;
@@ -162,12 +177,12 @@ class Bound {
     return all_s + longest_s;
   }
 
-  Weighted known_weighted(OpId op, double weight) const {
-    if (weight != known_weight_) known_.clear();
-    known_weight_ = weight;
+  Weighted known_weighted(OpId op, Work work, double weight) const {
+    if (std::pair(work, weight) != known_for_) known_.clear();
+    known_for_ = {work, weight};
     const std::pair key{&bounds_.of(op), bounds_.summed_bytes(op)};
     const auto [at, fresh] = known_.try_emplace(key);
-    if (fresh) at->second = weighted(op, weight);
+    if (fresh) at->second = weighted(op, work, weight);
     return at->second;
   }
 
@@ -180,7 +195,7 @@ class Bound {
   OperatorBounds bounds_;
   // Of operators that are equal, at one weight.
   mutable std::map<std::pair<const OperatorTimes*, std::int64_t>, Weighted> known_;
-  mutable double known_weight_ = -1;
+  mutable std::pair<Work, double> known_for_{Work::kTasks, -1};
 };
 
 }  // namespace

@@ -23,8 +23,8 @@ struct BoundRules {
 
 struct LowerBound {
   double seconds = 0;  // of an iteration
-  std::string why;     // the term that is largest: "work over devices", "slowest operator",
-                       // "critical path", "work and path"
+  std::string why;     // the term that is largest: "work over devices", "forwards and reductions
+                       // over devices", "slowest operator", "critical path", "work and path"
 };
 
 // Requires: reduce_s() grows with its bytes in proportion, but for latencies. Costs of

@@ -179,9 +179,12 @@ OperatorTimes OperatorBounds::times(OpId op, bool backward) const {
     times.forward_s.push_back(forward_s);
     times.back_s.push_back(back_s);
     times.task_s.push_back(task_s);
-    const double c = task_s / static_cast<double>(n);
-    times.per_sample_s.push_back(
-        times.per_sample_s.empty() ? c : std::min(times.per_sample_s.back(), c));
+    const auto add_least = [&](std::vector<double>& least, double of_task_s) {
+      const double one_s = of_task_s / static_cast<double>(n);
+      least.push_back(least.empty() ? one_s : std::min(least.back(), one_s));
+    };
+    add_least(times.per_sample_s, task_s);
+    add_least(times.forward_per_sample_s, forward_s);
   }
   times.larger_task_s = times.task_s;
   for (std::size_t i = sizes_.size() - 1; i-- > 0;) {

@@ -21,12 +21,13 @@ struct TaskSize {
 
 // Of one operator, by the index of the size; infinite where memory does not suffice for it.
 struct OperatorTimes {
-  bool backward = false;              // a gradient reaches an output
-  std::vector<double> forward_s;      // F
-  std::vector<double> back_s;         // until the inputs' gradients are there
-  std::vector<double> task_s;         // forward and backward
-  std::vector<double> per_sample_s;   // least task_s / samples of this size and smaller ones
-  std::vector<double> larger_task_s;  // least task_s of this size and larger ones
+  bool backward = false;                     // a gradient reaches an output
+  std::vector<double> forward_s;             // F
+  std::vector<double> back_s;                // until the inputs' gradients are there
+  std::vector<double> task_s;                // forward and backward
+  std::vector<double> per_sample_s;          // least task_s / samples of this size and smaller ones
+  std::vector<double> forward_per_sample_s;  // likewise of forward_s
+  std::vector<double> larger_task_s;         // least task_s of this size and larger ones
   double least_forward_s = 0;
   double least_back_s = 0;
   double least_per_sample_s = 0;  // c

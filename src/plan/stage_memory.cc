@@ -387,13 +387,15 @@ StageMemory stage_memory(const Plan& plan, const Graph& graph, const CostModel& 
   const std::int64_t saved = task.saved_bytes;
   const std::int64_t beside = kept_messages_bytes(plan, id, samples);
   memory.saved_bytes = tasks * (saved + beside);
+  memory.last_saved_bytes = saved + beside;
   if (stage.recompute && backward) {
     const std::int64_t inputs = stage_input_bytes(graph, stage.ops, samples);
     const std::int64_t kept = inputs + made_for_neighbours(plan, graph, id, samples);
     // Where backwards are in halves, the whole stays to the weight half.
     const std::int64_t whole = plan.schedule == ScheduleKind::kZbH1 ? tasks : 1;
-    memory.saved_bytes =
-        tasks * (kept + beside) + whole * std::max<std::int64_t>(0, saved - inputs);
+    const std::int64_t rest = std::max<std::int64_t>(0, saved - inputs);
+    memory.saved_bytes = tasks * (kept + beside) + whole * rest;
+    memory.last_saved_bytes = kept + beside + rest;
   }
   const std::vector<ParamId> params = stage_params(graph, stage.ops);
   memory.reduction_bytes = reduction_bound_bytes(

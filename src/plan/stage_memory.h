@@ -16,18 +16,20 @@ struct StageMemory {
   std::int64_t weights_bytes = 0;
   std::int64_t gradients_bytes = 0;
   std::int64_t optimizer_bytes = 0;
-  std::int64_t saved_bytes = 0;      // activations in flight, on the fullest replica; of a stage
-                                     // that recomputes, the inputs of all tasks in flight and
-                                     // the rest of one (of all where backwards are in
-                                     // halves)
-  std::int64_t buffers_bytes = 0;    // messages on the way in or out, beyond what is saved
-  std::int64_t workspace_bytes = 0;  // beside them while a task runs, at its worst operator
-  std::int64_t step_bytes = 0;       // temporaries of the optimiser's step, when nothing is saved
-  std::int64_t reduction_bytes = 0;  // of gradients over replicas, likewise
+  std::int64_t saved_bytes = 0;       // activations in flight, on the fullest replica; of a stage
+                                      // that recomputes, the inputs of all tasks in flight and
+                                      // the rest of one (of all where backwards are in
+                                      // halves)
+  std::int64_t last_saved_bytes = 0;  // of these, of a mini-batch's last task
+  std::int64_t buffers_bytes = 0;     // messages on the way in or out, beyond what is saved
+  std::int64_t workspace_bytes = 0;   // beside them while a task runs, at its worst operator
+  std::int64_t step_bytes = 0;        // temporaries of the optimiser's step, when nothing is saved
+  std::int64_t reduction_bytes = 0;   // of gradients over replicas, within the last backward
   std::int64_t static_bytes() const { return weights_bytes + gradients_bytes + optimizer_bytes; }
   std::int64_t total() const {
     return static_bytes() + buffers_bytes +
-           std::max({saved_bytes + workspace_bytes, step_bytes, reduction_bytes});
+           std::max({saved_bytes + workspace_bytes,
+                     last_saved_bytes + workspace_bytes + reduction_bytes, step_bytes});
   }
 };
 

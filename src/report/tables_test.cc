@@ -104,8 +104,8 @@ stage  operators                 devices      b  in flight  time/sample
 memory on the stage's fullest device
 stage   weights  gradients  optimiser  in flight   buffers  workspace    update   at most  device has
     0  2.12 KiB   2.12 KiB          -   3.50 KiB  17.6 KiB      768 B         -  26.1 KiB    1.00 MiB
-    1  1.12 KiB   1.12 KiB          -      896 B  8.62 KiB      256 B  2.54 KiB  13.4 KiB    1.00 MiB
-    2     132 B      132 B          -   2.73 KiB  12.6 KiB       16 B     606 B  15.6 KiB    1.00 MiB
+    1  1.12 KiB   1.12 KiB          -      896 B  8.62 KiB      256 B  2.54 KiB  14.1 KiB    1.00 MiB
+    2     132 B      132 B          -   2.73 KiB  12.6 KiB       16 B     606 B  16.2 KiB    1.00 MiB
 
 edges, with bytes a sample: 0 -> 1 (order only), 0 -> 2 (128 B), 1 -> 2 (128 B)
 )");

@@ -54,6 +54,16 @@ class Stopwatch {
   double start_cpu_s_;
 };
 
+// The reductions that follow the action within it.
+void find_within(const ActionCursor& backward, std::vector<Action>& within) {
+  within.clear();
+  if (backward.action().kind != ActionKind::kBackward) return;
+  ActionCursor at = backward;
+  for (at.next(); !at.done() && at.action().after.valid(); at.next()) {
+    within.push_back(at.action());
+  }
+}
+
 }  // namespace
 
 ActionError::ActionError(const Action& action, const std::string& place, const std::string& cause,
@@ -168,6 +178,7 @@ void RankExecutor::run(const Run& what) {
   start_s_ = wall_s();
   for (ActionCursor at(program, plan_, rank_); !at.done(); at.next()) {
     const Action& action = at.action();
+    find_within(at, within_);
     try {
       if (options_.on_action) options_.on_action(action, run_.iteration, at.position(), phase);
       if (recorded) {
@@ -190,6 +201,7 @@ void RankExecutor::run(const Run& what) {
 }
 
 void RankExecutor::rethrow(const std::exception& error, const Action& action) const {
+  if (dynamic_cast<const ActionError*>(&error)) throw;  // of an action within this one
   const std::string place =
       fmt::format("rank {} ({} {}, stage {}, micro-batch {}, {})", rank_.value,
                   run_.training ? "iteration" : "evaluation after iteration", run_.iteration,
@@ -232,9 +244,11 @@ void RankExecutor::perform(const Action& action) {
     case ActionKind::kStep:
       return step(action);
     case ActionKind::kStartReduce:
-      return start_reduce(action);
+      if (!action.after.valid()) start_reduce(action);  // else its backward has done it
+      return;
     case ActionKind::kWaitReduce:
-      return wait_reduce(action);
+      if (!action.after.valid()) wait_reduce(action);
+      return;
     case ActionKind::kRecompute:
       return recompute(action);
     case ActionKind::kBackwardInput:
@@ -312,12 +326,34 @@ void RankExecutor::backward(const Action& action) {
     if (action.kind == ActionKind::kBackwardInput) {
       runner.backward_input(action.samples, gradients, run_.part.samples);
     } else {
-      runner.backward(action.samples, gradients, run_.part.samples);
+      runner.backward(action.samples, gradients, run_.part.samples, points_within());
     }
   }
   gradients.clear();
   values_.drop_gradients(action.stage, action.samples);
   values_.keep_gradients(action.stage, action.samples);
+}
+
+std::vector<BackwardPoint> RankExecutor::points_within() {
+  std::vector<BackwardPoint> points;
+  for (const Action& action : within_) {
+    points.push_back({action.after, [this, &action] { reduce_within(action); }});
+  }
+  return points;
+}
+
+// The time that it takes is not the backward's.
+void RankExecutor::reduce_within(const Action& action) {
+  double wall_s = 0;
+  double cpu_s = 0;
+  try {
+    const Stopwatch watch(&wall_s, cpu_s);
+    action.kind == ActionKind::kStartReduce ? start_reduce(action) : wait_reduce(action);
+  } catch (const std::exception& error) {
+    rethrow(error, action);
+  }
+  measured_.compute_s -= wall_s;
+  measured_.compute_cpu_s -= cpu_s;
 }
 
 void RankExecutor::backward_weight(const Action& action) {

@@ -94,6 +94,8 @@ class RankExecutor {
   void wait_reduce(const Action& action);
   void step(const Action& action);
   void step_stage(OwnStage& own);
+  void reduce_within(const Action& action);
+  std::vector<BackwardPoint> points_within();
   [[noreturn]] void rethrow(const std::exception& error, const Action& action) const;
 
   const Plan& plan_;
@@ -115,7 +117,8 @@ class RankExecutor {
   std::map<std::pair<std::int64_t, bool>, Schedule> schedules_;  // by (samples, training)
   Run run_;
   std::optional<std::pair<StageId, SampleRange>> to_drop_;  // results, once they are sent
-  double start_s_ = 0;                                      // of the run
+  std::vector<Action> within_;  // reductions that happen while the backward at hand goes on
+  double start_s_ = 0;          // of the run
   std::vector<double> watched_sums_;
   std::vector<double> gradient_squares_;
   RankMeasurement measured_;

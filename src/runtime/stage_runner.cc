@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "runtime/gradient_watch.h"
 
 namespace graphpipe {
 namespace {
@@ -107,6 +108,7 @@ void StageRunner::make_steps(const std::vector<OpId>& ops, const std::vector<boo
   std::vector<std::size_t> last_use(slots_.size(), 0);
   for (std::size_t i = 0; i < ops.size(); ++i) {
     Step step;
+    step.id = ops[i];
     step.op = &graph_.op(ops[i]);
     for (const TensorId tensor : step.op->inputs) {
       step.inputs.push_back(position(slots_, tensor));
@@ -237,8 +239,13 @@ void StageRunner::backward_weight(SampleRange samples) {
 
 void StageRunner::backward(SampleRange samples,
                            const std::vector<std::vector<at::Tensor>>& gradients,
-                           std::int64_t mini_batch_samples) {
+                           std::int64_t mini_batch_samples,
+                           const std::vector<BackwardPoint>& points) {
   Task& task = find_task(tasks_, samples);
+  std::vector<GradientWatch::Point> watched;
+  for (const BackwardPoint& point : points) {
+    watched.push_back({completed_params(point.after), point.reached});
+  }
   std::vector<at::Tensor> roots;
   std::vector<at::Tensor> seeds;
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
@@ -252,6 +259,7 @@ void StageRunner::backward(SampleRange samples,
     roots.push_back(values);
     seeds.push_back(loss_seed(loss, values, mini_batch_samples));
   }
+  GradientWatch watch(std::move(watched));
   if (!roots.empty()) torch::autograd::backward(roots, seeds);
   // What was recorded has been used; only the gradients of the inputs are asked for now.
   for (const at::Tensor& input : task.inputs) {
@@ -259,6 +267,27 @@ void StageRunner::backward(SampleRange samples,
   }
   task.inputs.clear();
   drop_results(samples);
+  watch.finish();
+}
+
+// Trained parameters that this operator or later ones read, and none before.
+std::vector<at::Tensor> StageRunner::completed_params(OpId after) const {
+  std::vector<at::Tensor> params;
+  for (const Step& step : steps_) {
+    if (!step.recorded) continue;
+    const bool later = step.id >= after;
+    for (const at::Tensor& param : step.trained) {
+      const auto same = [&](const at::Tensor& other) { return other.is_same(param); };
+      if (later && std::ranges::find_if(params, same) == params.end()) params.push_back(param);
+    }
+  }
+  for (const Step& step : steps_) {
+    if (!step.recorded || step.id >= after) continue;
+    for (const at::Tensor& param : step.trained) {
+      std::erase_if(params, [&](const at::Tensor& other) { return other.is_same(param); });
+    }
+  }
+  return params;
 }
 
 const at::Tensor& StageRunner::output(SampleRange samples, TensorId tensor) const {

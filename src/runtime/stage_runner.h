@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -30,6 +31,12 @@ struct StageInput {
 struct StageOutput {
   TensorId tensor;
   std::vector<EdgeId> gradient_edges;  // those that bring a gradient of it, ascending
+};
+
+// What happens within a backward.
+struct BackwardPoint {
+  OpId after;  // once the gradients of this operator's parameters, and of later ones', are there
+  std::function<void()> reached;
 };
 
 class StageRunner {
@@ -61,9 +68,10 @@ class StageRunner {
   // gradients: as outputs(), of each those that came back, which are added in this order;
   // none where no consumer answers. Losses of the stage add their seeds:
   // for a mean over samples weight / mini_batch_samples each, for a sum weight. Gradients of
-  // parameters are added to their .grad.
+  // parameters are added to their .grad. Points are reached in their order, in which their
+  // operators must not ascend; throws what one throws, when the backward has ended.
   void backward(SampleRange samples, const std::vector<std::vector<at::Tensor>>& gradients,
-                std::int64_t mini_batch_samples);
+                std::int64_t mini_batch_samples, const std::vector<BackwardPoint>& points = {});
 
   // The same in halves, the inputs' gradients first.
   void backward_input(SampleRange samples, const std::vector<std::vector<at::Tensor>>& gradients,
@@ -92,6 +100,7 @@ class StageRunner {
   };
   // An operator with its tensors as slots of a forward's table.
   struct Step {
+    OpId id;
     const Operator* op = nullptr;
     std::vector<std::size_t> inputs;
     std::vector<std::size_t> outputs;
@@ -114,6 +123,7 @@ class StageRunner {
 
   std::vector<at::Tensor> run_operator(const Step& step, const std::vector<at::Tensor>& inputs,
                                        Task& task, const OpContext& context, bool recorded);
+  std::vector<at::Tensor> completed_params(OpId after) const;
   at::Tensor loss_seed(const StageLoss& loss, const at::Tensor& values,
                        std::int64_t mini_batch_samples) const;
 

@@ -24,15 +24,13 @@
 #include "schedule/lower.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "base/error.h"
-#include "schedule/buckets.h"
 #include "schedule/messages.h"
 #include "schedule/placement.h"
 #include "schedule/rank_lowering.h"
 #include "schedule/shift.h"
-#include "schedule/trained_params.h"
+#include "schedule/updates.h"
 
 namespace graphpipe {
 namespace {
@@ -153,45 +151,6 @@ Schedule assemble(const Schedule& schedule, const std::vector<Walk>& walks, Stea
   return result;
 }
 
-// Two on the way at a time: the next is sent off before the last is waited for. All ranks
-// take buckets in one order, so each ends.
-std::vector<Action> reductions_of(RankId rank, const Placement& placed,
-                                  const std::vector<Bucket>& buckets) {
-  std::vector<Action> actions;
-  std::optional<Action> started;
-  for (std::size_t b = 0; b < buckets.size(); ++b) {
-    if (!std::ranges::binary_search(buckets[b].ranks, rank)) continue;
-    Action action{.kind = ActionKind::kStartReduce, .stage = placed.stage};
-    action.replica = placed.replica;
-    action.bytes = buckets[b].bytes;
-    action.bucket = static_cast<int>(b);
-    actions.push_back(action);
-    if (started) actions.push_back(*started);
-    action.kind = ActionKind::kWaitReduce;
-    started = action;
-  }
-  if (started) actions.push_back(*started);
-  return actions;
-}
-
-// Reductions and steps. Reductions start before the wait for the last sends, so that both
-// are on the way together.
-void add_updates(Schedule& schedule, const std::vector<Walk>& walks, const Plan& plan,
-                 const Graph& graph) {
-  schedule.buckets = reduction_buckets(plan, graph);
-  const std::vector<bool> trained = stages_with_trained_params(plan, graph);
-  const std::vector<std::vector<Placement>> placed = placements(plan);
-  for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
-    std::vector<Action>& end = schedule.ranks[r].epilogue;
-    const std::vector<Action> reductions = reductions_of(RankId(r), placed[r][0], schedule.buckets);
-    end.insert(end.end() - walks[r].last_sends, reductions.begin(), reductions.end());
-    for (const Placement& own : placed[r]) {
-      if (!trained[own.stage.index()]) continue;
-      end.push_back({.kind = ActionKind::kStep, .stage = own.stage, .replica = own.replica});
-    }
-  }
-}
-
 }  // namespace
 
 Schedule lower(const Schedule& schedule, const Plan& plan, const Graph& graph) {
@@ -206,7 +165,11 @@ Schedule lower(const Schedule& schedule, const Plan& plan, const Graph& graph) {
     if (steady.size() > 0) {
       result = with_repeats(result, plan, result.repeats + schedule.repeats - repeats);
     }
-    if (result.training) add_updates(result, walks, plan, graph);
+    if (result.training) {
+      std::vector<std::ptrdiff_t> last_sends;
+      for (const Walk& walk : walks) last_sends.push_back(walk.last_sends);
+      add_updates(result, last_sends, plan, graph);
+    }
     return result;
   }
 }

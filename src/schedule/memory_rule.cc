@@ -26,6 +26,12 @@ MemoryRule::MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& 
     recompute_ = stages_that_recompute(plan, backward_);
   }
   edge_backward_ = edges_with_backward(plan, backward_);
+  const RankProgram& program = schedule.ranks[rank.index()];
+  for (const std::vector<Action>* section : {&program.prologue, &program.epilogue}) {
+    for (const Action& action : *section) {
+      if (action.after.valid()) add_within(action);
+    }
+  }
   std::vector<OpId> ops;  // of all the rank's stages: what they share is there once
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const Stage& stage = plan.stages[s];
@@ -38,7 +44,20 @@ MemoryRule::MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& 
   static_bytes_ = schedule.training ? all.static_bytes() : all.weights_bytes;
 }
 
+void MemoryRule::add_within(const Action& action) {
+  const ReductionMemory memory = reduction(action);
+  Within& within = within_[{action.stage, action.micro_batch}];
+  if (action.kind == ActionKind::kStartReduce) {
+    within.held += memory.started_bytes;
+    within.peak = std::max(within.peak, within.held + memory.start_bytes);
+  } else {
+    within.peak = std::max(within.peak, within.held + memory.wait_bytes);
+    within.held -= memory.started_bytes;
+  }
+}
+
 MemoryEffect MemoryRule::of(const Action& action) {
+  if (action.after.valid()) return {};  // it is its backward's
   switch (action.kind) {
     case ActionKind::kForward: {
       const Arrived in = arrived(action);
@@ -157,7 +176,10 @@ MemoryEffect MemoryRule::of_backward(const Action& task) {
   std::int64_t after = after_backward_bytes(task);
   if (!whole) after += bytes.beside.seed_bytes;
   if (whole && !local_.any()) after -= held_bytes(task, arrived(task)) + bytes.saved - bytes.kept;
-  return {after, std::max<std::int64_t>(0, during - after)};
+  const auto found = within_.find({task.stage, task.micro_batch});
+  const Within within = found == within_.end() ? Within() : found->second;
+  after += within.held;
+  return {after, std::max<std::int64_t>(0, during + within.peak - after)};
 }
 
 MemoryEffect MemoryRule::of_free(const Action& free) {

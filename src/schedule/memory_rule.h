@@ -66,6 +66,12 @@ class MemoryRule {
   MemoryEffect of_send(const Action& send);
   MemoryEffect of_free(const Action& free);
   ReductionMemory reduction(const Action& action) const;
+  // What the reductions within the rank's last backward add to it.
+  struct Within {
+    std::int64_t held = 0;  // when it has ended
+    std::int64_t peak = 0;  // while it runs
+  };
+  void add_within(const Action& reduction);
 
   const Plan& plan_;
   const Graph& graph_;
@@ -75,8 +81,9 @@ class MemoryRule {
   LocalValues local_;
   std::int64_t samples_;  // of the schedule
   DeviceId rank_device_;
-  std::vector<bool> needs_;     // [tensor]
-  std::vector<bool> backward_;  // [stage]: in this schedule
+  std::map<std::pair<StageId, std::int64_t>, Within> within_;  // by (stage, micro-batch)
+  std::vector<bool> needs_;                                    // [tensor]
+  std::vector<bool> backward_;                                 // [stage]: in this schedule
   std::vector<bool> edge_backward_;
   std::vector<bool> recompute_;                     // [stage]: in this schedule
   std::vector<std::vector<TensorId>> kept_inputs_;  // [stage of this rank]

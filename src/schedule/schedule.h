@@ -38,11 +38,11 @@ enum class ActionKind {
   kWaitSend,        // the message has left: its buffer is gone
   kFree,            // a value ends: what a forward saved (no edge), or a received message
   kStartReduce,     // gradients of a bucket are summed over its holders
-  kWaitReduce,
-  kStep,         // the optimiser's step of the stage's parameters; of those that stages of the
-                 // rank share, with the first of them
-  kMakeVersion,  // asynchronous schedules: a version of the weights begins
-  kDropVersion,  //   ... and ends
+  kWaitReduce,      //   ... and are there
+  kStep,            // the optimiser's step of the stage's parameters; of those that stages of the
+                    // rank share, with the first of them
+  kMakeVersion,     // asynchronous schedules: a version of the weights begins
+  kDropVersion,     //   ... and ends
 };
 
 enum class Direction { kForward, kBackward };
@@ -60,6 +60,9 @@ struct Action {
   RankId peer = {};                           // messages: the other end
   std::int64_t bytes = 0;                     // messages and reductions
   int bucket = -1;                            // reductions: index into Schedule::buckets
+  // Reductions that happen within a backward: once it has been through this operator. They
+  // stand behind that backward, which is of their stage and micro-batch.
+  OpId after = {};
   friend bool operator==(const Action&, const Action&) = default;
 };
 
@@ -152,7 +155,7 @@ void validate(const Schedule& schedule, const Plan& plan, const Graph& graph,
 
 // "0F0", "2B13"; messages as "post 0>2 F [4,8)", "recv ...", "send ...", "sent ..." (a
 // wait_send); "free 2 [4,8)" of what stage 2 saved, "free 0>2 F [4,8)" of a message;
-// "reduce #0", "reduced #0", "step 2".
+// "reduce #0", "reduced #0", within a backward "reduce #0 in 2B7"; "step 2".
 std::string to_text(const Action& action, const Plan& plan);
 
 // One line a rank ("-" where it has nothing to do), actions separated by blanks, all

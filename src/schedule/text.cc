@@ -56,6 +56,13 @@ std::string message_text(std::string_view verb, const Action& action, const Plan
                      samples_text(action.samples));
 }
 
+std::string reduction_text(const Action& action) {
+  const char* verb = action.kind == ActionKind::kStartReduce ? "reduce" : "reduced";
+  std::string text = fmt::format("{} #{}", verb, action.bucket);
+  if (!action.after.valid()) return text;
+  return text + fmt::format(" in {}B{}", action.stage.value, action.micro_batch);
+}
+
 std::string other_text(const Action& action, const Plan& plan) {
   switch (action.kind) {
     case ActionKind::kPostReceive:
@@ -70,9 +77,8 @@ std::string other_text(const Action& action, const Plan& plan) {
       if (action.edge.valid()) return message_text("free", action, plan);
       return fmt::format("free {} {}", action.stage.value, samples_text(action.samples));
     case ActionKind::kStartReduce:
-      return fmt::format("reduce #{}", action.bucket);
     case ActionKind::kWaitReduce:
-      return fmt::format("reduced #{}", action.bucket);
+      return reduction_text(action);
     case ActionKind::kStep:
       return fmt::format("step {}", action.stage.value);
     case ActionKind::kMakeVersion:

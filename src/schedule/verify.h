@@ -27,7 +27,8 @@ namespace graphpipe {
 //       the samples that its ends compute; what a task reads of another stage of its rank is
 //       made before; a stage that recomputes does so for every backward
 //   V8  every parameter is stepped once, after its last backward or weight half (of any stage
-//       of the rank) and its reduction
+//       of the rank) and its reduction; a reduction within a backward starts when no operator
+//       is left that adds to its gradients
 //   P1 to P7, S1 to S6 as in plan.h and schedule.h
 //
 // What memory counts, on each rank:
@@ -49,7 +50,8 @@ namespace graphpipe {
 //              forward runs, the rest of what a whole forward saves, and while one of its messages
 //              is packed, the tensors that leave the stage: from above, for a forward that keeps
 //              nothing may let go of a tensor after its last reader
-//   reduction  copies and messages of the buckets that are under way (reduction_memory)
+//   reduction  copies and messages of the buckets that are under way (reduction_memory); within a
+//              backward beside its worst operator
 // Tensors of a few numbers that the library makes are not counted.
 struct Fault {
   std::string rule;   // "V3"

@@ -166,6 +166,11 @@ class StructureCheck {
     if (std::ranges::find(bucket.ranks, rank) == bucket.ranks.end()) {
       return Problem{"V8", "this rank is not among the bucket's"};
     }
+    const std::vector<OpId>& ops = plan_.stage(action.stage).ops;
+    if (action.after.valid() && std::ranges::find(ops, action.after) == ops.end()) {
+      return Problem{"V8", fmt::format("operator {} is not of stage {}", action.after.value,
+                                       action.stage.value)};
+    }
     return std::nullopt;
   }
 

@@ -15,6 +15,7 @@ namespace {
 
 // When a rank did what, by position in its program.
 struct RankTimes {
+  Action task;  // the last action that was no reduction within a backward
   std::map<StageId, std::int64_t> last_backward;
   std::map<StageId, std::int64_t> step;
   std::map<int, std::int64_t> reduce_started;  // by bucket
@@ -113,6 +114,11 @@ class UpdateCheck {
       if (a.kind == ActionKind::kStep) once(times.step, a.stage);
       if (a.kind == ActionKind::kStartReduce) once(times.reduce_started, a.bucket);
       if (a.kind == ActionKind::kWaitReduce) once(times.reduced, a.bucket);
+      if (a.after.valid()) {
+        check_within(rank, at, times.task);
+      } else {
+        times.task = a;
+      }
       if (a.kind == ActionKind::kStep && (!schedule_.training || !steps_[a.stage.index()])) {
         fault(rank, at, "the stage has no parameter that this schedule trains");
       }
@@ -125,6 +131,30 @@ class UpdateCheck {
     if (!schedule_.training) return;
     for (const Placement& own : context_.placed[rank.index()]) {
       if (steps_[own.stage.index()]) check_step(rank, own.stage, times);
+    }
+  }
+
+  // A reduction within a backward: that stands before it, and has made the gradients by then.
+  void check_within(RankId rank, const ActionCursor& at, const Action& task) {
+    const Action& a = at.action();
+    if (task.kind != ActionKind::kBackward || task.stage != a.stage ||
+        task.micro_batch != a.micro_batch) {
+      fault(rank, at, "is not within the backward that stands before it");
+      return;
+    }
+    if (a.kind != ActionKind::kStartReduce) return;
+    const std::vector<ParamId>& params =
+        schedule_.buckets[static_cast<std::size_t>(a.bucket)].params;
+    for (const OpId op : context_.plan.stage(a.stage).ops) {
+      if (op >= a.after) break;
+      for (const ParamId param : context_.graph.op(op).params) {
+        if (std::ranges::find(params, param) == params.end()) continue;
+        fault(rank, at,
+              fmt::format("starts after operator '{}', and '{}' adds to the gradient of '{}' later",
+                          context_.graph.op(a.after).name, context_.graph.op(op).name,
+                          context_.graph.param(param).name));
+        return;
+      }
     }
   }
 

@@ -48,15 +48,20 @@ bool Engine::run(bool skip_repeats) {
 std::int64_t Engine::position(int rank) const {
   const RankState& state = rank_at(rank);
   const auto& sections = programs_.ranks[at(rank)].sections;
+  const auto actions = [](const Step* first, const Step* last) {
+    std::int64_t count = 0;
+    for (; first != last; ++first) count += first->ends;
+    return count;
+  };
   const auto length = [&](int section) {
-    return static_cast<std::int64_t>(sections[section].size());
+    return actions(sections[section].data(), sections[section].data() + sections[section].size());
   };
   std::int64_t position = 0;
   if (state.section > 0) position += length(0);
   if (state.section == 1) position += state.repetition * length(1);
   if (state.section > 1) position += programs_.repeats * length(1);
   if (state.section > 2) return position + length(2);
-  return position + length(state.section) - (state.end - state.step);
+  return position + actions(sections[state.section].data(), state.step) + state.step->ahead;
 }
 
 // Enters the section, or the first after it that has anything to do.
@@ -74,7 +79,7 @@ void Engine::enter_section(int rank, int section) {
 
 void Engine::advance(int rank) {
   RankState& state = ranks_[at(rank)];
-  if (recorder_ != nullptr) recorder_->next(rank);
+  for (int i = 0; recorder_ != nullptr && i < state.step->ends; ++i) recorder_->next(rank);
   if (++state.step != state.end) return;
   if (state.section == 1 && ++state.repetition < programs_.repeats) {
     state.step = programs_.ranks[at(rank)].sections[1].data();
@@ -112,7 +117,7 @@ void Engine::run_rank(int rank) {
         break;
       case StepKind::kStartSend:
         channels_[at(step.target)].messages.push(
-            {-1, step.duration, recorder_ != nullptr ? recorder_->add(rank) : -1});
+            {-1, step.duration, recorder_ != nullptr ? recorder_->add(rank, step.ahead) : -1});
         check_ready(step.target);
         break;
       case StepKind::kStartReduce:
@@ -165,9 +170,11 @@ void Engine::start_compute(int rank) {
   state.status = Status::kComputing;
   change_memory(rank, state.step->held_bytes + state.step->task_bytes);
   if (recorder_ != nullptr) {
-    const std::int64_t event = recorder_->add(rank);
-    recorder_->set_start(event, now_);
-    recorder_->set_end(event, now_ + state.step->duration);
+    if (!state.step->goes_on) {
+      state.compute_event = recorder_->add(rank, state.step->ahead);
+      recorder_->set_start(state.compute_event, now_);
+    }
+    recorder_->set_end(state.compute_event, now_ + state.step->duration);
   }
   push(now_ + state.step->duration, EventKind::kComputed, rank);
 }
@@ -185,7 +192,9 @@ void Engine::check_ready(int channel_index) {
 }
 
 void Engine::start_reduce(int rank, int holder) {
-  if (recorder_ != nullptr) holder_events_[at(holder)] = recorder_->add(rank);
+  if (recorder_ != nullptr) {
+    holder_events_[at(holder)] = recorder_->add(rank, rank_at(rank).step->ahead);
+  }
   const int index = programs_.holders[at(holder)].reduction;
   ReductionState& reduction = reductions_[at(index)];
   if (++reduction.joined == static_cast<int>(programs_.reductions[at(index)].holders.size())) {

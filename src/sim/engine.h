@@ -47,6 +47,7 @@ class Engine {
     std::int64_t memory_bytes = 0;
     std::int64_t peak_bytes = 0;
     bool reducing = false;
+    std::int64_t compute_event = -1;  // the recorder's, of the last compute
   };
   struct Message {
     Ticks ready = -1;  // when both its send had started and its receive was posted

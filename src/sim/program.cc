@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -189,15 +190,43 @@ class Compiler {
     const std::vector<Action>* sections[] = {&program.prologue, &program.period, &program.epilogue};
     for (int i = 0; i < 3; ++i) {
       compiled.sections[i].reserve(sections[i]->size());
-      for (const Action& action : *sections[i]) {
-        Step step = step_of(rank, action);
-        const MemoryEffect effect = memory.of(action);
+      for (auto at = sections[i]->begin(); at != sections[i]->end();) {
+        Step step = step_of(rank, *at);
+        const MemoryEffect effect = memory.of(*at);
         step.held_bytes = effect.held_bytes;
         step.task_bytes = effect.task_bytes;
-        compiled.sections[i].push_back(step);
+        const auto first = at + 1;
+        at = std::find_if(first, sections[i]->end(),
+                          [](const Action& action) { return !action.after.valid(); });
+        add_step(compiled.sections[i], rank, step, *(first - 1), {first, at});
       }
     }
     out_.ranks.push_back(std::move(compiled));
+  }
+
+  // `within`: the reductions that happen while the step, a backward, goes on.
+  void add_step(std::vector<Step>& steps, RankId rank, const Step& whole, const Action& action,
+                std::span<const Action> within) {
+    Step part = whole;
+    part.task_bytes += std::exchange(part.held_bytes, 0);
+    part.ends = 0;
+    Ticks done = 0;
+    for (std::size_t i = 0; i < within.size(); ++i) {
+      const Ticks until = out_.clock.ticks(task_seconds_.until(rank, action, within[i].after));
+      part.duration = std::clamp<Ticks>(until - done, 0, whole.duration - done);
+      done += part.duration;
+      steps.push_back(part);
+      part.goes_on = true;
+      Step reduction = step_of(rank, within[i]);
+      reduction.ahead = static_cast<int>(i) + 1;
+      reduction.ends = 0;
+      steps.push_back(reduction);
+    }
+    part.held_bytes = whole.held_bytes;
+    part.task_bytes = whole.task_bytes;
+    part.duration = whole.duration - done;
+    part.ends = static_cast<int>(within.size()) + 1;
+    steps.push_back(part);
   }
 
   Step step_of(RankId rank, const Action& action) {

@@ -45,6 +45,10 @@ struct Step {
   Ticks duration = 0;           // of a compute; of a send, how long it holds its ports
   std::int64_t held_bytes = 0;  // what the rank holds more (or less) from here on
   std::int64_t task_bytes = 0;  // while it runs, beyond that
+  // A backward with reductions within it is cut into computes, the reductions between them.
+  bool goes_on = false;  // a compute: the rank's last one, after what came between
+  int ahead = 0;         // whose step it is: so many actions behind the rank's current one
+  int ends = 1;          // actions that end with it
 };
 
 struct Program {

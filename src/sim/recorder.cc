@@ -12,9 +12,11 @@ Recorder::Recorder(const Schedule& lowered, const Plan& plan, const Clock& clock
   }
 }
 
-std::int64_t Recorder::add(int rank) {
+std::int64_t Recorder::add(int rank, int ahead) {
   const auto r = static_cast<std::size_t>(rank);
-  events_.push_back({RankId(r), cursors_[r].action(), 0, 0});
+  ActionCursor at = cursors_[r];
+  for (int i = 0; i < ahead; ++i) at.next();
+  events_.push_back({RankId(r), at.action(), 0, 0});
   return static_cast<std::int64_t>(events_.size()) - 1;
 }
 

@@ -17,8 +17,9 @@ class Recorder {
 
   // The rank's next action becomes its current one.
   void next(int rank) { cursors_[static_cast<std::size_t>(rank)].next(); }
-  // An event of the rank's current action; its times are set when they are known.
-  std::int64_t add(int rank);
+  // An event of the action `ahead` behind the rank's current one; its times are set when they
+  // are known.
+  std::int64_t add(int rank, int ahead);
   void set_start(std::int64_t event, Ticks at);
   void set_end(std::int64_t event, Ticks at);
   void memory(int rank, Ticks at, std::int64_t bytes);

@@ -1,5 +1,7 @@
 #include "sim/task_seconds.h"
 
+#include <algorithm>
+
 namespace graphpipe {
 
 namespace {
@@ -38,6 +40,18 @@ double TaskSeconds::of(RankId rank, const Action& action) {
   known.push_back({action.kind, action.samples.size(), type,
                    ask(action, cluster_.types[static_cast<std::size_t>(type)])});
   return known.back().seconds;
+}
+
+double TaskSeconds::until(RankId rank, const Action& action, OpId op) {
+  const int type = cluster_.device_type[schedule_.ranks[rank.index()].device.index()];
+  const DeviceType& device = cluster_.types[static_cast<std::size_t>(type)];
+  double seconds = of(rank, action);
+  for (const OpId before : plan_.stage(action.stage).ops) {
+    if (before >= op || action.samples.empty()) break;
+    seconds -=
+        costs_.op_cost(graph_, before, action.samples.size(), 1, device, Phase::kBackward).seconds;
+  }
+  return std::max(0.0, seconds);
 }
 
 double TaskSeconds::ask(const Action& action, const DeviceType& device) const {

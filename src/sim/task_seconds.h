@@ -17,6 +17,8 @@ class TaskSeconds {
 
   // Of a compute. The samples are the rank's own: of a split replica its share.
   double of(RankId rank, const Action& action);
+  // Of a whole backward, until it has been through the operator: all but those before it.
+  double until(RankId rank, const Action& action, OpId op);
 
  private:
   struct Known {

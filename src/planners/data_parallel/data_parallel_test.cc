@@ -30,7 +30,7 @@ TEST(DataParallel, LargestMicroBatchThatFitsIsFastestWithOverheads) {
   TestProblem test = even_problem({{}}, 4, 32);
   test.costs.ops[0].fixed_s = 1e-3;
   test.costs.ops[0].saved_bytes_per_sample = 1000;
-  test.cluster.types[0].memory_bytes = 5000;  // four samples a device
+  test.cluster.types[0].memory_bytes = 8000;  // four samples a device
   EXPECT_EQ(plan(test).candidates.front().stages[0].micro_batch, 16);
 }
 

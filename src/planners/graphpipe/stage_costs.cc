@@ -175,7 +175,9 @@ std::int64_t StageCosts::memory_without_messages(const StageSums& sums, std::spa
       rules_.message_buffers
           ? reduction_bound_bytes(sums.gradient_bytes, sums.largest_gradient_bytes, holders)
           : 0;
-  return sums.static_bytes + std::max({worst + values + beside_bytes, sums.step_bytes, reduction});
+  // Reductions begin within the last task's backward.
+  const std::int64_t most = std::max(values, saved + reduction);
+  return sums.static_bytes + std::max(worst + most + beside_bytes, sums.step_bytes);
 }
 
 // Of gradients that wait, see op_task_memory(); of those that come in parts or from several

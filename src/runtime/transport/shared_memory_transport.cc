@@ -160,11 +160,14 @@ class ChannelLock {
   Channel& channel_;
 };
 
-// A block of this rank, counted as its memory, until the last tensor over it is gone.
+// A block of this rank until the last tensor over it is gone: counted as its memory, but for the
+// few numbers that sums over all ranks send.
 class OwnBlock {
  public:
   OwnBlock(std::shared_ptr<MessageHeap> heap, std::int64_t bytes, int tag)
-      : heap_(std::move(heap)), block_(heap_->allocate(bytes, tag)), counted_(bytes) {}
+      : heap_(std::move(heap)),
+        block_(heap_->allocate(bytes, tag)),
+        counted_(tag < 0 ? 0 : bytes) {}
   ~OwnBlock() { heap_->release(block_); }
   OwnBlock(const OwnBlock&) = delete;
   OwnBlock& operator=(const OwnBlock&) = delete;

@@ -215,7 +215,7 @@ TEST(SharedMemory, RefusesAMessageOfAnotherSize) {
   try {
     run_thread_ranks(transports, [](Transport& transport) {
       if (transport.rank() == 0) {
-        transport.post_receive(64, 1, 5);
+        const auto receive = transport.post_receive(64, 1, 5);
         transport.barrier();
       } else {
         transport.barrier();
