@@ -316,6 +316,19 @@ std::int64_t extra_saved_bytes(const Graph& graph, const Operator& op, std::int6
 // Numbers that the library makes tensors of.
 constexpr std::int64_t kScalarsBytes = 64;
 
+// Where an image is one pixel, the library takes channels to come last, and brings the weights into
+// that order.
+std::int64_t reordered_weights_bytes(const Graph& graph, const Operator& op) {
+  if (op.kind != OpKind::kConv2d) return 0;
+  const auto pixels = [](const std::vector<std::int64_t>& shape) {  // (..., height, width)
+    return shape[shape.size() - 2] * shape[shape.size() - 1];
+  };
+  const bool to_one = pixels(graph.tensor(op.outputs.front()).shape) == 1;
+  const bool from_one = pixels(graph.tensor(op.inputs.front()).shape) == 1;
+  const Parameter& weight = graph.param(op.params.front());
+  return to_one && !(from_one && pixels(weight.shape) == 1) ? param_bytes(weight) : 0;
+}
+
 // Tensors inside the operator that end with it.
 std::int64_t inner_bytes(const Graph& graph, const Operator& op, std::int64_t samples) {
   if (op.kind == OpKind::kAttention) {
@@ -380,7 +393,8 @@ OpCost AnalyticCosts::op_cost(const Graph& graph, OpId id, std::int64_t samples,
   const double bytes_per_s = device.memory_efficiency * device.memory_bandwidth_bytes_per_s;
   const double launch_s = options_.launch_overhead_scale * device.launch_overhead_s;
   const double moved = moved_bytes(graph, op, samples);
-  const std::int64_t inner = inner_bytes(graph, op, samples) + kScalarsBytes;
+  const std::int64_t inner =
+      inner_bytes(graph, op, samples) + reordered_weights_bytes(graph, op) + kScalarsBytes;
   if (phase == Phase::kForward || phase == Phase::kRecompute) {
     return {.seconds = std::max(compute_s, moved / bytes_per_s) + launch_s,
             .workspace_bytes = inner,

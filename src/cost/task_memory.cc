@@ -91,8 +91,8 @@ class Walk {
   }
 
   // `ends`: what an operator saved and made ends with its backward, and so do the gradients of
-  // its outputs.
-  std::int64_t backward_bytes(bool ends) {
+  // its outputs. `rest`: see TaskMemory::rest_bytes.
+  std::int64_t backward_bytes(bool ends, std::vector<std::int64_t>& rest) {
     waiting_.assign(graph_.tensors.size(), false);
     std::map<ParamId, int> uses;
     for (const OpId op : ops_) {
@@ -103,10 +103,12 @@ class Walk {
     for (const OpId op : ops_) {
       now += outputs_bytes(op, [&](TensorId t) { return needs_[t.index()] && is_loss(graph_, t); });
     }
-    std::int64_t worst = now;
-    for (std::size_t i = ops_.size(); i-- > 0;) {
+    const std::int64_t start = now;
+    std::vector<std::int64_t> at_work(ops_.size(), 0);
+    rest.assign(ops_.size(), now);
+    for (std::size_t i = ops_.size(); i-- > 0; rest[i] = now) {
       if (!has_backward(ops_[i])) continue;
-      worst = std::max(worst, now + backward_[i].workspace_bytes);
+      at_work[i] = now + backward_[i].workspace_bytes;
       if (ends || !has_trained_params(graph_, graph_.op(ops_[i]))) {
         now -= outputs_bytes(ops_[i], [&](TensorId t) { return waiting_[t.index()]; });
       }
@@ -123,7 +125,12 @@ class Walk {
         if (--left[param] == 0) now -= gradient;
       }
     }
-    return worst;
+    std::int64_t worst = 0;  // from the last operator of the backward to its first
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      rest[i] = std::max(rest[i], worst);
+      worst = std::max({worst, rest[i], at_work[i]});
+    }
+    return std::max(worst, start);
   }
 
   std::int64_t input_gradient_bytes() const {
@@ -212,9 +219,10 @@ TaskMemory task_memory(const CostModel& costs, const Graph& graph, const std::ve
   Walk walk(costs, graph, needs, ops, leaving, samples, device);
   memory.saved_bytes = walk.saved_bytes();
   memory.forward_bytes = walk.forward_bytes(memory.saved_bytes);
-  memory.backward_bytes = walk.backward_bytes(/*ends=*/true);
+  memory.backward_bytes = walk.backward_bytes(/*ends=*/true, memory.rest_bytes);
   memory.input_gradient_bytes = walk.input_gradient_bytes();
-  memory.input_half_bytes = walk.backward_bytes(/*ends=*/false);
+  std::vector<std::int64_t> rest;
+  memory.input_half_bytes = walk.backward_bytes(/*ends=*/false, rest);
   memory.seed_bytes = walk.seed_bytes();
   memory.weight_half_bytes = walk.weight_half_bytes();
   return memory;

@@ -19,8 +19,9 @@ struct TaskMemory {
   // backward needs; of what it makes, what a backward needs, what leaves the stage, losses and
   // metrics; and what operators keep beside.
   std::int64_t saved_bytes = 0;
-  std::int64_t forward_bytes = 0;   // beyond all that
-  std::int64_t backward_bytes = 0;  // likewise; the gradients that enter the stage left out
+  std::int64_t forward_bytes = 0;        // beyond all that
+  std::int64_t backward_bytes = 0;       // likewise; the gradients that enter the stage left out
+  std::vector<std::int64_t> rest_bytes;  // [operator]: of the backward, once it has been through it
   // From the backward's end on, in place of all that was saved: the gradients of what the
   // stage reads.
   std::int64_t input_gradient_bytes = 0;

@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "base/error.h"
+#include "cluster/presets.h"
+#include "cost/analytic.h"
 #include "graph/builder.h"
 #include "runtime/counting_allocator.h"
 
@@ -61,6 +63,26 @@ TEST(MeasureOp, AnOperatorWithoutAGradientHasNoBackward) {
   EXPECT_GT(point.forward_s, 0);
   EXPECT_EQ(point.backward_s, 0);
   EXPECT_EQ(point.saved_bytes, 0);
+}
+
+// Weights that are brought into another order for images of one pixel: 9 MiB and 4 MiB.
+TEST(MeasureOp, TheAnalyticWorkspaceOfAConvolutionHolds) {
+  GraphBuilder g("pixels");
+  TensorId x = g.input("x", {512, 2, 2});
+  x = g.conv2d("to_one", x, 512, 3, {.stride = 2, .padding = 1});
+  x = g.conv2d("at_one", x, 512, 3, {.padding = 1});
+  x = g.conv2d("small", x, 2048, 1);
+  g.loss(g.mse_loss("loss", x, g.input("y", {2048, 1, 1})));
+  const Graph graph = std::move(g).build();
+  const AnalyticCosts costs;
+  const DeviceType device = preset_cluster("local:1").types[0];
+  for (const char* op : {"to_one", "at_one", "small"}) {
+    const std::int64_t measured = measure(graph, op, 2).workspace_bytes;
+    const OpCost backward =
+        costs.op_cost(graph, op_named(graph, op), 2, 1, device, Phase::kBackward);
+    EXPECT_LE(measured, backward.workspace_bytes) << op;
+    EXPECT_GE(measured, backward.workspace_bytes * 9 / 10) << op;
+  }
 }
 
 TEST(MeasureOp, KeepsWholeNumbersWithinTheirRange) {

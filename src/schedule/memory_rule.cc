@@ -49,11 +49,24 @@ void MemoryRule::add_within(const Action& action) {
   Within& within = within_[{action.stage, action.micro_batch}];
   if (action.kind == ActionKind::kStartReduce) {
     within.held += memory.started_bytes;
-    within.peak = std::max(within.peak, within.held + memory.start_bytes);
+    within.steps.push_back({action.after, within.held + memory.start_bytes});
   } else {
-    within.peak = std::max(within.peak, within.held + memory.wait_bytes);
+    within.steps.push_back({action.after, within.held + memory.wait_bytes});
     within.held -= memory.started_bytes;
   }
+}
+
+std::int64_t MemoryRule::during_backward_bytes(const Action& task, const Within& within) {
+  const TaskMemory& memory = task_bytes(task).beside;
+  const std::vector<OpId>& ops = plan_.stage(task.stage).ops;
+  std::int64_t bytes = memory.backward_bytes;
+  for (const Within::Step& step : within.steps) {
+    const auto at = std::ranges::lower_bound(ops, step.after);
+    if (at == ops.end() || memory.rest_bytes.empty()) continue;  // a fault, or no samples
+    const std::int64_t rest = memory.rest_bytes[static_cast<std::size_t>(at - ops.begin())];
+    bytes = std::max(bytes, rest + step.bytes);
+  }
+  return bytes;
 }
 
 MemoryEffect MemoryRule::of(const Action& action) {
@@ -171,15 +184,16 @@ std::int64_t MemoryRule::after_backward_bytes(const Action& task) {
 MemoryEffect MemoryRule::of_backward(const Action& task) {
   const TaskBytes& bytes = task_bytes(task);
   const bool whole = task.kind == ActionKind::kBackward;
+  const auto found = within_.find({task.stage, task.micro_batch});
+  const Within within = found == within_.end() ? Within() : found->second;
   const std::int64_t during =
-      (whole ? bytes.beside.backward_bytes : bytes.beside.input_half_bytes) + gathered_bytes(task);
+      (whole ? during_backward_bytes(task, within) : bytes.beside.input_half_bytes) +
+      gathered_bytes(task);
   std::int64_t after = after_backward_bytes(task);
   if (!whole) after += bytes.beside.seed_bytes;
   if (whole && !local_.any()) after -= held_bytes(task, arrived(task)) + bytes.saved - bytes.kept;
-  const auto found = within_.find({task.stage, task.micro_batch});
-  const Within within = found == within_.end() ? Within() : found->second;
   after += within.held;
-  return {after, std::max<std::int64_t>(0, during + within.peak - after)};
+  return {after, std::max<std::int64_t>(0, during - after)};
 }
 
 MemoryEffect MemoryRule::of_free(const Action& free) {

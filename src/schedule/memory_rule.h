@@ -68,10 +68,15 @@ class MemoryRule {
   ReductionMemory reduction(const Action& action) const;
   // What the reductions within the rank's last backward add to it.
   struct Within {
+    struct Step {
+      OpId after;
+      std::int64_t bytes = 0;  // at most, from there to the next
+    };
+    std::vector<Step> steps = {};
     std::int64_t held = 0;  // when it has ended
-    std::int64_t peak = 0;  // while it runs
   };
   void add_within(const Action& reduction);
+  std::int64_t during_backward_bytes(const Action& task, const Within& within);
 
   const Plan& plan_;
   const Graph& graph_;

@@ -51,7 +51,7 @@ namespace graphpipe {
 //              is packed, the tensors that leave the stage: from above, for a forward that keeps
 //              nothing may let go of a tensor after its last reader
 //   reduction  copies and messages of the buckets that are under way (reduction_memory); within a
-//              backward beside its worst operator
+//              backward beside its worst operator of those that are left
 // Tensors of a few numbers that the library makes are not counted.
 struct Fault {
   std::string rule;   // "V3"
