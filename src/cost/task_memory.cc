@@ -37,7 +37,7 @@ class Walk {
  public:
   Walk(const CostModel& costs, const Graph& graph, const std::vector<bool>& needs,
        const std::vector<OpId>& ops, const std::vector<TensorId>& leaving, std::int64_t samples,
-       const DeviceType& device)
+       const DeviceType& device, bool in_halves)
       : graph_(graph), needs_(needs), ops_(ops), samples_(samples) {
     for (const OpId op : ops) {
       forward_.push_back(costs.op_cost(graph, op, samples, 1, device, Phase::kForward));
@@ -49,7 +49,9 @@ class Walk {
     for (const OpId op : ops) {
       for (const TensorId out : graph.op(op).outputs) {
         if (is_watched(graph, out)) outlives_[out.index()] = true;
-        if (costs.keeps_output(graph.op(op), device)) kept_[out.index()] = true;
+        const bool kept =
+            (in_halves && needs[out.index()]) || costs.keeps_output(graph.op(op), device);
+        if (kept) kept_[out.index()] = true;
       }
     }
     mark_needed_inputs(costs, graph, ops, device, kept_);
@@ -213,10 +215,10 @@ std::vector<TensorId> kept_inputs(const CostModel& costs, const Graph& graph,
 
 TaskMemory task_memory(const CostModel& costs, const Graph& graph, const std::vector<bool>& needs,
                        const std::vector<OpId>& ops, const std::vector<TensorId>& leaving,
-                       std::int64_t samples, const DeviceType& device) {
+                       std::int64_t samples, const DeviceType& device, bool in_halves) {
   TaskMemory memory;
   if (samples <= 0) return memory;
-  Walk walk(costs, graph, needs, ops, leaving, samples, device);
+  Walk walk(costs, graph, needs, ops, leaving, samples, device, in_halves);
   memory.saved_bytes = walk.saved_bytes();
   memory.forward_bytes = walk.forward_bytes(memory.saved_bytes);
   memory.backward_bytes = walk.backward_bytes(/*ends=*/true, memory.rest_bytes);

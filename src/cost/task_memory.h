@@ -34,11 +34,12 @@ struct TaskMemory {
 };
 
 // `needs`: needs_gradient(graph); `leaving`: tensors that others read too. The gradient of a
-// parameter waits too, from the last of its operators in the stage to the first. Requires:
-// `ops` and `leaving` ascending.
+// parameter waits too, from the last of its operators in the stage to the first. `in_halves`: each
+// operator's halves run by themselves, and all that has a gradient is kept for them.
+// Requires: `ops` and `leaving` ascending.
 TaskMemory task_memory(const CostModel& costs, const Graph& graph, const std::vector<bool>& needs,
                        const std::vector<OpId>& ops, const std::vector<TensorId>& leaving,
-                       std::int64_t samples, const DeviceType& device);
+                       std::int64_t samples, const DeviceType& device, bool in_halves = false);
 
 // Of what the stage reads and does not make, what is kept, ascending.
 std::vector<TensorId> kept_inputs(const CostModel& costs, const Graph& graph,

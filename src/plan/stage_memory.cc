@@ -382,8 +382,8 @@ StageMemory stage_memory(const Plan& plan, const Graph& graph, const CostModel& 
   const bool backward = has_backward(graph, needs, stage);
   const std::int64_t tasks = tasks_held(plan, graph, needs, id);
   StageMemory memory = stage_static_memory(graph, stage.ops, plan.optimizer);
-  const TaskMemory task =
-      task_memory(costs, graph, needs, stage.ops, leaving_tensors(plan, id), samples, device);
+  const TaskMemory task = task_memory(costs, graph, needs, stage.ops, leaving_tensors(plan, id),
+                                      samples, device, plan.schedule == ScheduleKind::kZbH1);
   const std::int64_t saved = task.saved_bytes;
   const std::int64_t beside = kept_messages_bytes(plan, id, samples);
   memory.saved_bytes = tasks * (saved + beside);

@@ -268,8 +268,8 @@ const MemoryRule::TaskBytes& MemoryRule::task_bytes(StageId stage, std::int64_t 
   TaskBytes& bytes = at->second;
   if (!is_new || samples <= 0) return bytes;
   const std::vector<OpId>& ops = plan_.stage(stage).ops;
-  bytes.beside =
-      task_memory(costs_, graph_, needs_, ops, leaving_tensors(plan_, stage), samples, device_);
+  bytes.beside = task_memory(costs_, graph_, needs_, ops, leaving_tensors(plan_, stage), samples,
+                             device_, plan_.schedule == ScheduleKind::kZbH1);
   bytes.saved = bytes.kept = bytes.beside.saved_bytes;
   if (recompute_[stage.index()]) {
     bytes.kept = stage_input_bytes(graph_, ops, samples);
