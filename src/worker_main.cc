@@ -31,8 +31,10 @@
 #include "job/job.h"
 #include "job/status.h"
 #include "runtime/counting_allocator.h"
+#include "runtime/emulation/emulate_loop.h"
 #include "runtime/profiler.h"
 #include "runtime/rank_trainer.h"
+#include "runtime/thread_ranks.h"
 #include "runtime/train_loop.h"
 #include "runtime/transport/transport.h"
 
@@ -49,6 +51,7 @@ constexpr double kProfileTimeoutS = 600;
 struct Worker {
   std::string folder;
   int rank = 0;
+  bool is_one_rank = true;
   std::unique_ptr<StatusFile> status;
   Plan plan;
   std::atomic<bool> faulted{false};
@@ -71,7 +74,8 @@ WorkerFault make_fault(const std::exception& error) {
   fault.message = short_message(error);
   fault.exit_code = kRunFailed;
   if (const auto* action = dynamic_cast<const ActionError*>(&error)) {
-    fault.message = action->cause();
+    // Where the process is several ranks, only the error knows which.
+    fault.message = worker().is_one_rank ? action->cause() : action->what();
     fault.kind = action->peer_lost() ? FaultKind::kPeerLost : FaultKind::kError;
   } else if (dynamic_cast<const PeerError*>(&error) != nullptr) {
     fault.kind = FaultKind::kPeerLost;
@@ -236,6 +240,40 @@ void train(Run& run) {
                print_line);
 }
 
+void print_emulated(Run& run, Transport& transport, const std::string& ranks_as) {
+  run_emulation({.options = run.job.train,
+                 .plan = run.inputs.plan,
+                 .graph = run.inputs.graph,
+                 .cluster = run.inputs.cluster,
+                 .costs = *run.costs,
+                 .transport = transport,
+                 .folder = run.job.folder,
+                 .ranks_as = ranks_as,
+                 .on_action = {}},
+                print_line);
+}
+
+void emulate(Run& run) {
+  const Job& job = run.job;
+  run.inputs = read_job_inputs(job.folder);
+  const Plan& plan = run.inputs.plan;
+  check_rank(worker_count(job, plan));
+  run.costs = read_costs(job.folder);
+  StatusFile& status = *worker().status;
+  status.set_phase("connect");
+  if (!ranks_are_threads(job)) {
+    run.transport = connect_processes(job.folder, worker().rank, devices_used(plan),
+                                      job.train.timeout_s, job.train.transport);
+    status.set_phase("emulate");
+    return print_emulated(run, *run.transport, "processes over Gloo");
+  }
+  worker().is_one_rank = false;
+  auto transports = connect_threads(devices_used(plan), job.train.timeout_s);
+  status.set_phase("emulate");
+  run_thread_ranks(transports,
+                   [&](Transport& transport) { print_emulated(run, transport, "threads"); });
+}
+
 void profile(Run& run) {
   const Job& job = run.job;
   StatusFile& status = *worker().status;
@@ -260,11 +298,13 @@ void run_worker(Run& run) {
   worker().status->set_phase("start");
   run.job = read_job(worker().folder);
   keep_freed_memory();
-  run_in_turns();
+  if (run.job.kind != "emulate") run_in_turns();  // its ranks sleep, and are to wake in time
   at::set_num_threads(1);
   install_counting_allocator();
   if (run.job.kind == "profile") {
     profile(run);
+  } else if (run.job.kind == "emulate") {
+    emulate(run);
   } else {
     train(run);
   }

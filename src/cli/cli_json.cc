@@ -43,6 +43,19 @@ StageReport stage_report(const Json& json) {
   return stage;
 }
 
+EmulationReport emulation_report(const Json& json) {
+  EmulationReport report;
+  report.ranks_as = json.value("ranks_as", "");
+  report.stretch = json.value("stretch", 1.0);
+  report.shortest_task_s = json.value("shortest_task_s", 0.0);
+  report.wall_s = json.value("wall_s", 0.0);
+  report.late_s = json.value("late_s", 0.0);
+  report.most_late_s = json.value("most_late_s", 0.0);
+  report.bubble_fraction = json.value("bubble_fraction", 0.0);
+  report.predicted_bubble_fraction = json.value("predicted_bubble_fraction", 0.0);
+  return report;
+}
+
 DoneLine done_line(const Json& json) {
   DoneLine done;
   done.iterations = json.value("iterations", std::int64_t{0});
@@ -60,6 +73,7 @@ DoneLine done_line(const Json& json) {
   for (const Json& stage : json.value("stages", Json::array())) {
     done.stages.push_back(stage_report(stage));
   }
+  if (json.contains("emulation")) done.emulation = emulation_report(json.at("emulation"));
   return done;
 }
 
@@ -210,6 +224,14 @@ TrainLine parse_train_line(const std::string& line) {
     return evaluation;
   }
   if (!json.contains("iteration")) return {};
+  if (json.contains("wall_s")) {
+    EmulatedIterationLine emulated;
+    emulated.iteration = json.value("iteration", std::int64_t{0});
+    emulated.iteration_s = json.value("iteration_s", 0.0);
+    emulated.wall_s = json.value("wall_s", 0.0);
+    emulated.samples_per_s = json.value("samples_per_s", 0.0);
+    return emulated;
+  }
   IterationLine iteration;
   iteration.iteration = json.value("iteration", std::int64_t{0});
   iteration.epoch = json.value("epoch", 0.0);

@@ -43,7 +43,8 @@ std::string verify_json(const Verification& verification);
 std::string plan_difference(const std::string& plan_json, const Graph& graph);
 
 // A line that rank 0 of a training run writes; monostate where it is none of them.
-using TrainLine = std::variant<std::monostate, IterationLine, EvaluationLine, DoneLine>;
+using TrainLine =
+    std::variant<std::monostate, IterationLine, EmulatedIterationLine, EvaluationLine, DoneLine>;
 TrainLine parse_train_line(const std::string& line);
 
 }  // namespace graphpipe

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "report/text_report.h"
 
 namespace graphpipe {
 
@@ -30,6 +31,33 @@ JobFolder::~JobFolder() {
 
 void JobFolder::write(const std::string& name, const std::string& text) const {
   write_file(path_ + "/" + name, text);
+}
+
+void write_job_files(const Job& job, const JobInputs& inputs, const std::string& profile_path) {
+  write_job_inputs(job.folder, inputs);
+  if (!profile_path.empty()) write_file(job.folder + "/profile.json", read_file(profile_path));
+  write_job(job);
+}
+
+void print_failure(const LaunchResult& result) {
+  for (const std::string& text : result.last_lines) fmt::print(stderr, "  {}\n", text);
+  fmt::print(stderr, "error: {}\n", result.first_cause);
+}
+
+std::string stages_text(const DoneLine& done) {
+  std::vector<MeasuredStage> stages;
+  for (const StageReport& stage : done.stages) {
+    stages.push_back({.stage = stage.stage,
+                      .predicted_s = stage.predicted_s,
+                      .measured_s = stage.measured_s,
+                      .predicted_peak_bytes = stage.predicted_peak_bytes,
+                      .measured_peak_bytes = stage.measured_peak_bytes,
+                      .bytes_sent = stage.bytes_sent});
+  }
+  return measured_table(stages, {.predicted_iteration_s = done.predicted_iteration_s,
+                                 .measured_iteration_s = done.measured_iteration_s,
+                                 .ranks = done.ranks,
+                                 .cores = done.cores});
 }
 
 void check_local_ranks(std::int64_t ranks, const std::string& where) {

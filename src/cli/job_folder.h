@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
-#include "cluster/cluster.h"
-#include "graph/graph.h"
+#include "job/job.h"
 #include "job/launcher.h"
+#include "job/train_lines.h"
 
 namespace graphpipe {
 
@@ -23,6 +23,16 @@ class JobFolder {
  private:
   std::string path_;
 };
+
+// What a job that runs a plan needs, in its folder. `profile_path`: "" where costs are analytic.
+void write_job_files(const Job& job, const JobInputs& inputs, const std::string& profile_path);
+
+// Where one of the ranks failed, on standard error: the first cause, and what that rank said
+// before.
+void print_failure(const LaunchResult& result);
+
+// The stages of a run, predicted and measured.
+std::string stages_text(const DoneLine& done);
 
 // Throws InputError where this machine cannot hold so many worker processes: at most
 // kMostRanksPerCore a core, beyond which they only wait for each other.

@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/cli_json.h"
 #include "cli/command.h"
+#include "cli/emulate.h"
 #include "cli/inputs.h"
 #include "cli/job_folder.h"
 #include "cli/progress.h"
@@ -28,6 +29,7 @@ struct TrainFlags {
   std::string optimizer;
   std::string transport = "auto";
   std::string rate_schedule = "constant";
+  bool emulate = false;
   TrainOptions train;
 };
 
@@ -149,41 +151,45 @@ std::string done_text(const DoneLine& done) {
                       seconds_text(done.elapsed_s));
   text += fmt::format("executor: {:.1f} % of CPU time outside operators, {} an action\n\n",
                       100 * done.executor_overhead, seconds_text(done.action_s));
-  std::vector<MeasuredStage> stages;
-  for (const StageReport& stage : done.stages) {
-    stages.push_back({.stage = stage.stage,
-                      .predicted_s = stage.predicted_s,
-                      .measured_s = stage.measured_s,
-                      .predicted_peak_bytes = stage.predicted_peak_bytes,
-                      .measured_peak_bytes = stage.measured_peak_bytes,
-                      .bytes_sent = stage.bytes_sent});
+  return text + stages_text(done);
+}
+
+// A file of another planner's says what operators cost, and not what they compute.
+void check_can_compute(const Graph& graph, const std::string& where) {
+  for (const Operator& op : graph.ops) {
+    if (op.kind != OpKind::kOpaque) continue;
+    throw InputError(where, fmt::format("the model is an imported profile: of operators such as "
+                                        "{} only the costs are known, so there is nothing to "
+                                        "train; --emulate runs the plan by these costs",
+                                        op.name));
   }
-  return text + measured_table(stages, {.predicted_iteration_s = done.predicted_iteration_s,
-                                        .measured_iteration_s = done.measured_iteration_s,
-                                        .ranks = done.ranks,
-                                        .cores = done.cores});
 }
 
-void write_job_files(const Job& job, const LoadedPlan& loaded, const JobFolder& folder) {
-  write_job_inputs(job.folder, {loaded.plan, loaded.graph, loaded.cluster});
-  if (!loaded.profile_path.empty()) folder.write("profile.json", read_file(loaded.profile_path));
-  write_job(job);
-}
-
-// Where one of the ranks failed: the first cause, and what that rank said before.
-void print_failure(const LaunchResult& result) {
-  for (const std::string& text : result.last_lines) fmt::print(stderr, "  {}\n", text);
-  fmt::print(stderr, "error: {}\n", result.first_cause);
+void check_emulate_flags(const TrainFlags& flags) {
+  const auto refuse = [](const char* flag) {
+    throw InputError(flag, "does not go with --emulate, which computes and trains nothing");
+  };
+  if (!flags.train.data.empty()) refuse("--data");
+  if (flags.train.epochs > 0) refuse("--epochs");
+  if (flags.train.clip > 0) refuse("--clip");
+  if (flags.train.accumulate > 1) refuse("--accumulate");
 }
 
 void run_train(TrainFlags flags, CommandLine& line) {
   check_flags(flags.train);
+  if (flags.emulate) check_emulate_flags(flags);
   flags.train.rate_schedule = parse_rate_schedule(flags.rate_schedule, "--lr-schedule");
   const std::string worker = require_worker();
   LoadedPlan loaded(flags.plan, flags.profile);
   check_local_ranks(devices_used(loaded.plan), flags.plan);
   choose_optimizer(flags, flags.train, loaded.plan);
   choose_transport(flags, flags.train);
+  if (flags.emulate) {
+    if (flags.train.iterations == 0) flags.train.iterations = 1;
+    return run_emulation(worker, loaded, flags.train, line);
+  }
+  check_can_compute(loaded.graph, flags.plan);
+  if (flags.train.data.empty()) throw InputError("--data", "is required, unless with --emulate");
   const auto dataset = load_split_dataset(flags.train, loaded.graph);
   if (!can_run(loaded)) {
     line.exit_code = kExitNo;
@@ -198,7 +204,7 @@ void run_train(TrainFlags flags, CommandLine& line) {
   job.folder = folder.path();
   job.train = flags.train;
   job.model = loaded.plan.model;
-  write_job_files(job, loaded, folder);
+  write_job_files(job, {loaded.plan, loaded.graph, loaded.cluster}, loaded.profile_path);
 
   const auto train_samples =
       static_cast<std::int64_t>(split_dataset(dataset->samples(), flags.train.seed).train.size());
@@ -223,9 +229,12 @@ void add_train_command(CLI::App& app, CommandLine& line) {
   auto flags = std::make_shared<TrainFlags>();
   TrainOptions& train = flags->train;
   command->add_option("PLAN", flags->plan, "a plan file")->required();
-  command->add_option("--data", train.data, "movielens, digits, synthetic, or a folder")
-      ->required();
-  command->add_option("--iterations", train.iterations, "train so many mini-batches");
+  command->add_option("--data", train.data, "movielens, digits, synthetic, or a folder");
+  command->add_flag("--emulate", flags->emulate,
+                    "compute nothing: tasks and transfers take the time that the plan's costs say, "
+                    "stretched; for plans of any cluster");
+  command->add_option("--iterations", train.iterations,
+                      "train so many mini-batches; with --emulate 1 by default");
   command->add_option("--epochs", train.epochs,
                       "at most so many epochs; default: until validation stops improving");
   command

@@ -47,8 +47,13 @@ JobInputs read_job_inputs(const std::string& folder) {
   return inputs;
 }
 
+bool ranks_are_threads(const Job& job) {
+  return job.kind == "emulate" && job.train.transport == TransportKind::kAuto;
+}
+
 int worker_count(const Job& job, const Plan& plan) {
-  return job.kind == "profile" ? job.profile_load : devices_used(plan);
+  if (job.kind == "profile") return job.profile_load;
+  return ranks_are_threads(job) ? 1 : devices_used(plan);
 }
 
 std::string profile_result_path(const std::string& folder) { return folder + "/profile.json"; }

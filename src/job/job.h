@@ -1,8 +1,8 @@
 // What a launched run is asked to do: the job folder that `graphpipe` writes and
 // `graphpipe-worker` reads. Without libtorch, so that both sides include it.
 //
-// The folder holds job.json, graph.json, and for training plan.json, cluster.json (and
-// profile.json, the costs to predict with). While the job runs: port (rank 0's, once
+// The folder holds job.json, graph.json, and for training and emulation plan.json, cluster.json
+// (and profile.json, the costs to predict with). While the job runs: port (rank 0's, once
 // bound), status.R (one per rank, a fixed-size memory map: what the rank is doing),
 // fault.R (a rank's own account of why it failed). A "profile" job leaves its result as
 // profile.json.
@@ -56,9 +56,9 @@ struct TrainOptions {
 double learning_rate_at(const TrainOptions& options, std::int64_t step);
 
 struct Job {
-  std::string kind;    // "train", "profile"
-  std::string folder;  // where the files are; not one of job.json's fields
-  TrainOptions train;
+  std::string kind;                           // "train", "emulate", "profile"
+  std::string folder;                         // where the files are; not one of job.json's fields
+  TrainOptions train;                         // kinds "train" and "emulate", which needs no data
   std::vector<std::int64_t> profile_samples;  // kind "profile"
   int profile_repeats = 5;
   int profile_load = 1;  // how many workers measure at the same time
@@ -67,9 +67,10 @@ struct Job {
 };
 
 // Invariants, checked on reading:
-//   J1  the kind is "train" or "profile"; counts are not negative, rates finite; a
+//   J1  the kind is "train", "emulate" or "profile"; counts are not negative, rates finite; a
 //       step has at least one mini-batch
-//   J2  a training job that runs until validation stops improving has patience
+//   J2  a training job that runs until validation stops improving has patience; one that
+//       emulates has iterations
 //   J3  a profile job has sample counts, ascending, at least one repeat and one worker
 // Throw InputError where a file is missing or wrong.
 Job read_job(const std::string& folder);
@@ -87,6 +88,9 @@ JobInputs read_job_inputs(const std::string& folder);  // validated
 void write_job_graph(const std::string& folder, const Graph& graph);
 Graph read_job_graph(const std::string& folder);
 
+// Whether ranks are threads of one worker process: where time is only modelled, they need no
+// cores, unless their messages are to go over Gloo.
+bool ranks_are_threads(const Job& job);
 // Processes of a job: ranks of the plan's schedule, or the workers that measure.
 int worker_count(const Job& job, const Plan& plan);
 

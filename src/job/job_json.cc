@@ -136,12 +136,14 @@ Job read_job(const std::string& folder) {
   job.folder = folder;
   job.kind = json["kind"].string();
   job.model = json["model"].string();
-  if (job.kind == "train") {
+  if (job.kind == "train" || job.kind == "emulate") {
     job.train = read_train(json["train"]);
+    if (job.kind == "emulate") json["train"]["iterations"].integer_at_least(1);  // J2
   } else if (job.kind == "profile") {
     read_profile(json["profile"], job);
   } else {
-    json["kind"].fail(fmt::format("J1: expected train or profile, found \"{}\"", job.kind));
+    json["kind"].fail(
+        fmt::format("J1: expected train, emulate or profile, found \"{}\"", job.kind));
   }
   return job;
 }
@@ -149,7 +151,11 @@ Job read_job(const std::string& folder) {
 void write_job(const Job& job) {
   Json json = {
       {"format", "graphpipe-job"}, {"version", kVersion}, {"kind", job.kind}, {"model", job.model}};
-  json[job.kind] = job.kind == "profile" ? profile_json(job) : train_json(job.train);
+  if (job.kind == "profile") {
+    json["profile"] = profile_json(job);
+  } else {
+    json["train"] = train_json(job.train);
+  }
   write_file(job_path(job.folder), json.dump(2) + "\n");
 }
 

@@ -78,7 +78,7 @@ TEST(JobFile, ReadsBackAProfileJob) {
 TEST(JobFile, RefusesAKindThatItDoesNotKnow) {
   const TestFolder folder;
   EXPECT_EQ(refusal(train_job(folder.path()), R"("kind": "train")", R"("kind": "trian")"),
-            R"(job.json: /kind: J1: expected train or profile, found "trian")");
+            R"(job.json: /kind: J1: expected train, emulate or profile, found "trian")");
 }
 
 TEST(JobFile, RefusesAnotherVersion) {

@@ -39,6 +39,27 @@ struct StageReport {
   std::int64_t bytes_sent = 0;  // by all its ranks together
 };
 
+// Instead of IterationLine, where `train --emulate` runs a plan by its modelled times.
+struct EmulatedIterationLine {
+  std::int64_t iteration = 0;  // from 0
+  double iteration_s = 0;      // from the start to the last rank's end, over the stretch
+  double wall_s = 0;           // ... as the clock showed it
+  double samples_per_s = 0;    // by iteration_s
+};
+
+// Of the whole emulated run.
+struct EmulationReport {
+  std::string ranks_as;        // "threads", "processes over gloo"
+  double stretch = 1;          // all times were multiplied by
+  double shortest_task_s = 0;  // before that
+  double wall_s = 0;           // of an iteration, by the clock
+  // By how much this machine was behind: ranks at the end of an iteration, and at most within.
+  double late_s = 0;
+  double most_late_s = 0;
+  double bubble_fraction = 0;  // measured
+  double predicted_bubble_fraction = 0;
+};
+
 struct DoneLine {
   std::int64_t iterations = 0;
   double epochs = 0;
@@ -54,10 +75,12 @@ struct DoneLine {
   int ranks = 0;
   int cores = 0;
   std::vector<StageReport> stages;
+  std::optional<EmulationReport> emulation;  // of `train --emulate`, which has no metrics
 };
 
 // Without the end of the line.
 std::string to_json_line(const IterationLine& line);
+std::string to_json_line(const EmulatedIterationLine& line);
 std::string to_json_line(const EvaluationLine& line);
 // Metrics stand under "metrics" and at top level too, where no other field has their name.
 std::string to_json_line(const DoneLine& line);

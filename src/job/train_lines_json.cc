@@ -20,6 +20,17 @@ Json stage_json(const StageReport& stage) {
           {"bytes_sent", stage.bytes_sent}};
 }
 
+Json emulation_json(const EmulationReport& report) {
+  return {{"ranks_as", report.ranks_as},
+          {"stretch", report.stretch},
+          {"shortest_task_s", report.shortest_task_s},
+          {"wall_s", report.wall_s},
+          {"late_s", report.late_s},
+          {"most_late_s", report.most_late_s},
+          {"bubble_fraction", report.bubble_fraction},
+          {"predicted_bubble_fraction", report.predicted_bubble_fraction}};
+}
+
 }  // namespace
 
 std::string to_json_line(const IterationLine& line) {
@@ -28,6 +39,14 @@ std::string to_json_line(const IterationLine& line) {
               {"loss", line.loss},
               {"grad_norm", line.grad_norm},
               {"learning_rate", line.learning_rate},
+              {"samples_per_s", line.samples_per_s}}
+      .dump();
+}
+
+std::string to_json_line(const EmulatedIterationLine& line) {
+  return Json{{"iteration", line.iteration},
+              {"iteration_s", line.iteration_s},
+              {"wall_s", line.wall_s},
               {"samples_per_s", line.samples_per_s}}
       .dump();
 }
@@ -56,6 +75,7 @@ std::string to_json_line(const DoneLine& line) {
   json["action_s"] = line.action_s;
   json["ranks"] = line.ranks;
   json["cores"] = line.cores;
+  if (line.emulation) json["emulation"] = emulation_json(*line.emulation);
   json["stages"] = Json::array();
   for (const StageReport& stage : line.stages) json["stages"].push_back(stage_json(stage));
   for (const auto& [name, value] : line.metrics) {

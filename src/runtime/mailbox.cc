@@ -34,8 +34,14 @@ std::int64_t Mailbox::channels(const Plan& plan) {
   return 2 * static_cast<std::int64_t>(plan.edges.size());
 }
 
-Mailbox::Mailbox(const Plan& plan, const Graph& graph, Transport& transport, const TagSpace& tags)
-    : plan_(plan), graph_(graph), transport_(transport), plan_hash_(plan_hash(plan)), tags_(tags) {
+Mailbox::Mailbox(const Plan& plan, const Graph& graph, Transport& transport, const TagSpace& tags,
+                 bool stand_ins)
+    : plan_(plan),
+      graph_(graph),
+      transport_(transport),
+      plan_hash_(plan_hash(plan)),
+      tags_(tags),
+      stand_ins_(stand_ins) {
   const std::vector<bool> needs = needs_gradient(graph);
   for (const StageEdge& edge : plan.edges) {
     layouts_.emplace_back(graph, edge, Direction::kForward, needs);
@@ -84,11 +90,19 @@ std::span<const std::int64_t> Mailbox::ids(SampleRange samples) const {
                           static_cast<std::size_t>(samples.size()));
 }
 
+std::int64_t Mailbox::bytes_on_the_way(const Action& action) const {
+  const std::int64_t bytes = layout(action.edge, action.direction).bytes(action.samples.size());
+  GP_CHECK(bytes == action.bytes || stand_ins_, "{}: {} bytes, the program says {}",
+           message_text(action, plan_), bytes, action.bytes);
+  return bytes;
+}
+
 void Mailbox::post_receive(const Action& action) {
   const std::int64_t sequence = received_count_[{action.edge, action.direction, action.peer}]++;
-  Receive receive{transport_.post_receive(action.bytes, action.peer.value, tag(action, sequence)),
-                  {},
-                  sequence};
+  Receive receive{
+      transport_.post_receive(bytes_on_the_way(action), action.peer.value, tag(action, sequence)),
+      {},
+      sequence};
   const bool is_new = receives_.emplace(key(action), std::move(receive)).second;
   GP_CHECK(is_new, "{} is posted twice", message_text(action, plan_));
 }
@@ -115,13 +129,11 @@ void Mailbox::wait_receive(const Action& action) {
 
 void Mailbox::start_send(const Action& action, const std::vector<TensorPart>& parts) {
   const MessageLayout& layout = this->layout(action.edge, action.direction);
-  const std::int64_t n = action.samples.size();
-  GP_CHECK(layout.bytes(n) == action.bytes && parts.size() == layout.tensors().size(),
-           "{}: {} bytes in {} tensors, the program says {} bytes", message_text(action, plan_),
-           layout.bytes(n), parts.size(), action.bytes);
+  GP_CHECK(parts.size() == layout.tensors().size(), "{}: {} tensors, expected {}",
+           message_text(action, plan_), parts.size(), layout.tensors().size());
   const std::int64_t sequence = sent_count_[{action.edge, action.direction, action.peer}]++;
   auto pending =
-      transport_.start_send(action.bytes, action.peer.value, tag(action, sequence),
+      transport_.start_send(bytes_on_the_way(action), action.peer.value, tag(action, sequence),
                             [&](std::byte* message) { pack(action, sequence, parts, message); });
   const bool is_new = sends_.emplace(key(action), std::move(pending)).second;
   GP_CHECK(is_new, "{} is sent twice", message_text(action, plan_));

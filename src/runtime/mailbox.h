@@ -44,8 +44,10 @@ class Mailbox {
   // How many channels of `tags` are the mailbox's, from 0 on.
   static std::int64_t channels(const Plan& plan);
 
-  // What the references name must outlive the mailbox.
-  Mailbox(const Plan& plan, const Graph& graph, Transport& transport, const TagSpace& tags);
+  // What the references name must outlive the mailbox. `stand_ins`: tensors of `graph` have
+  // no elements, so that messages are smaller than their actions say.
+  Mailbox(const Plan& plan, const Graph& graph, Transport& transport, const TagSpace& tags,
+          bool stand_ins = false);
 
   void begin(const MailboxRun& run);
 
@@ -80,6 +82,7 @@ class Mailbox {
   void pack(const Action& action, std::int64_t sequence, const std::vector<TensorPart>& parts,
             std::byte* message) const;
   int tag(const Action& action, std::int64_t sequence) const;
+  std::int64_t bytes_on_the_way(const Action& action) const;
   std::span<const std::int64_t> ids(SampleRange samples) const;
   at::Tensor view(const at::Tensor& message, const MessageLayout& layout, TensorId tensor,
                   std::int64_t samples) const;
@@ -90,6 +93,7 @@ class Mailbox {
   std::uint64_t plan_hash_;
   std::vector<MessageLayout> layouts_;  // [2 edge + direction]
   const TagSpace& tags_;
+  const bool stand_ins_;
   MailboxRun run_;
   std::map<Key, Receive> receives_;
   std::map<Key, std::unique_ptr<PendingSend>> sends_;

@@ -10,6 +10,8 @@
 #include "runtime/clock.h"
 #include "runtime/counting_allocator.h"
 #include "runtime/parameters.h"
+#include "runtime/stage_runner.h"
+#include "runtime/stand_in_stage.h"
 #include "schedule/buckets.h"
 #include "schedule/build.h"
 #include "schedule/drawing.h"
@@ -77,16 +79,19 @@ RankExecutor::RankExecutor(const Plan& plan, const Graph& graph, const Cluster& 
       graph_(graph),
       cluster_(cluster),
       options_(options),
-      reader_(graph, dataset),
+      stand_ins_(options.stand_ins ? std::make_unique<const Graph>(stand_in_graph(graph))
+                                   : nullptr),
+      values_graph_(stand_ins_ ? *stand_ins_ : graph),
+      reader_(values_graph_, dataset),
       rank_(transport.rank()),
       ranks_(transport.size()),
       params_(graph.params.size()),
       recomputes_(stages_that_recompute(plan, stages_with_backward(plan, graph))),
       buckets_(reduction_buckets(plan, graph)),
       tags_(Mailbox::channels(plan) + static_cast<std::int64_t>(buckets_.size())),
-      mailbox_(plan, graph, transport, tags_),
-      values_(plan, graph, mailbox_, rank_),
-      reducer_(graph, buckets_, plan_hash(plan), params_, transport, tags_,
+      mailbox_(plan, values_graph_, transport, tags_, options.stand_ins),
+      values_(plan, values_graph_, mailbox_, rank_),
+      reducer_(values_graph_, buckets_, plan_hash(plan), params_, transport, tags_,
                Mailbox::channels(plan)) {
   make_stages();
   reset_sums();
@@ -111,13 +116,17 @@ void RankExecutor::make_stage(StageId id) {
   std::vector<at::Tensor> trained;
   for (const ParamId param : stage_params(graph_, plan_.stage(id).ops)) {
     if (params_[param.index()].defined()) continue;  // an earlier stage of this rank steps it
-    params_[param.index()] = make_parameter(graph_.param(param), options_.train.seed);
+    params_[param.index()] = make_parameter(values_graph_.param(param), options_.train.seed);
     if (!graph_.param(param).trainable) continue;
     made.trained.push_back(param);
     trained.push_back(params_[param.index()]);
   }
-  made.runner = std::make_unique<StageRunner>(graph_, plan_, made.id, params_,
-                                              plan_.schedule == ScheduleKind::kZbH1);
+  if (stand_ins_) {
+    made.runner = std::make_unique<StandInStage>(values_graph_, plan_, made.id);
+  } else {
+    made.runner = std::make_unique<StageRunner>(graph_, plan_, made.id, params_,
+                                                plan_.schedule == ScheduleKind::kZbH1);
+  }
   made.optimizer = std::make_unique<Optimizer>(std::move(trained), options_.train);
   values_.add(id, *made.runner);
   stages_.push_back(std::move(made));
@@ -225,6 +234,12 @@ void RankExecutor::drop_what_was_sent(const Action& next) {
 
 void RankExecutor::perform(const Action& action) {
   drop_what_was_sent(action);
+  execute(action);
+  // What happened within a backward is over.
+  if (options_.after_action && !action.after.valid()) options_.after_action(action);
+}
+
+void RankExecutor::execute(const Action& action) {
   switch (action.kind) {
     case ActionKind::kForward:
       return forward(action);
@@ -283,7 +298,7 @@ OpContext RankExecutor::context(SampleRange samples) const {
 
 void RankExecutor::forward(const Action& action) {
   OwnStage& own = stage(action.stage);
-  StageRunner& runner = *own.runner;
+  StageWork& runner = *own.runner;
   const SampleRange samples = action.samples;
   const OpContext context = this->context(samples);
   const bool again = run_.training && own.recomputes;
@@ -295,7 +310,7 @@ void RankExecutor::forward(const Action& action) {
   {
     const Stopwatch watch(&measured_.compute_s, measured_.compute_cpu_s);
     runner.forward(samples, std::move(values), context,
-                   again ? StageRunner::Keep::kInputs : StageRunner::Keep::kAll);
+                   again ? StageWork::Keep::kInputs : StageWork::Keep::kAll);
   }
   if (again && !values_.is_read_here(action.stage)) to_drop_ = std::pair(action.stage, samples);
   if (run_.training && !run_.metrics) return;
@@ -313,7 +328,7 @@ void RankExecutor::recompute(const Action& action) {
 }
 
 void RankExecutor::backward(const Action& action) {
-  StageRunner& runner = *stage(action.stage).runner;
+  StageWork& runner = *stage(action.stage).runner;
   std::vector<std::vector<at::Tensor>> gradients;  // [output][edge, ascending]
   for (const StageOutput& output : runner.outputs()) {
     std::vector<at::Tensor>& parts = gradients.emplace_back();
@@ -349,6 +364,7 @@ void RankExecutor::reduce_within(const Action& action) {
   try {
     const Stopwatch watch(&wall_s, cpu_s);
     action.kind == ActionKind::kStartReduce ? start_reduce(action) : wait_reduce(action);
+    if (options_.after_action) options_.after_action(action);
   } catch (const std::exception& error) {
     rethrow(error, action);
   }
@@ -362,7 +378,7 @@ void RankExecutor::backward_weight(const Action& action) {
 }
 
 void RankExecutor::start_send(const Action& action) {
-  const StageRunner& runner = *stage(action.stage).runner;
+  const StageWork& runner = *stage(action.stage).runner;
   // A message carries a part of what one task made: the task is this action's micro-batch.
   const SampleRange made = replica_samples(plan_.stage(action.stage), action.replica,
                                            action.micro_batch, mini_batch_samples());

@@ -1,6 +1,6 @@
 // Interprets a rank's program, one action after another. There is one order, the
 // program's; nothing here decides what comes next. It is the glue between a stage's values
-// (stage_runner.h), its messages (mailbox.h), its data and its weights.
+// (stage_work.h), its messages (mailbox.h), its data and its weights.
 
 #pragma once
 
@@ -23,7 +23,7 @@
 #include "runtime/rank_trainer.h"
 #include "runtime/rank_values.h"
 #include "runtime/reducer.h"
-#include "runtime/stage_runner.h"
+#include "runtime/stage_work.h"
 
 namespace graphpipe {
 
@@ -43,6 +43,8 @@ class RankExecutor {
   RankExecutor(const Plan& plan, const Graph& graph, const Cluster& cluster, const Dataset& dataset,
                Transport& transport, const RankTrainerOptions& options);
 
+  // Makes and proves the programs for so many samples ahead of the first run over them.
+  void prepare(std::int64_t samples, bool training) { schedule(samples, training); }
   // Throws InputError where the plan's programs for so many samples are not sound; ActionError
   // naming the action that failed; the executor is of no use then.
   void run(const Run& what);
@@ -69,7 +71,7 @@ class RankExecutor {
   // A stage that this rank runs.
   struct OwnStage {
     StageId id;
-    std::unique_ptr<StageRunner> runner;
+    std::unique_ptr<StageWork> runner;
     std::vector<ParamId> trained;  // its trainable parameters, but those of an earlier own stage
     std::unique_ptr<Optimizer> optimizer;
     bool recomputes = false;
@@ -82,6 +84,7 @@ class RankExecutor {
   std::int64_t mini_batch_samples() const { return static_cast<std::int64_t>(run_.ids.size()); }
 
   void perform(const Action& action);
+  void execute(const Action& action);
   void perform_and_record(const Action& action);
   void drop_what_was_sent(const Action& next);
   OpContext context(SampleRange samples) const;
@@ -102,6 +105,8 @@ class RankExecutor {
   const Graph& graph_;
   const Cluster& cluster_;
   RankTrainerOptions options_;
+  std::unique_ptr<const Graph> stand_ins_;
+  const Graph& values_graph_;  // the graph with the tensors that this run makes: real, or stand-ins
   BatchReader reader_;
   RankId rank_;
   int ranks_;

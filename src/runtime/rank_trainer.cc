@@ -105,6 +105,8 @@ RankTrainer::RankTrainer(const Plan& plan, const Graph& graph, const Cluster& cl
 
 RankTrainer::~RankTrainer() = default;
 
+void RankTrainer::prepare(std::int64_t samples) { state_->executor.prepare(samples, true); }
+
 IterationResult RankTrainer::train(const std::vector<std::int64_t>& ids, std::int64_t iteration,
                                    bool metrics) {
   return train(ids, iteration, metrics, {iteration, static_cast<std::int64_t>(ids.size())});

@@ -27,6 +27,12 @@ struct RankTrainerOptions {
   std::function<void(const Action& action, std::int64_t iteration, std::int64_t position,
                      const char* phase)>
       on_action;
+  // Called after each action, as a part of it: what it takes, the action takes. Reductions
+  // within a backward come before it. May be empty.
+  std::function<void(const Action& action)> after_action;
+  // Stages compute nothing, and tensors and parameters have no elements (stand_in_stage.h);
+  // the data set's fields are those of the stand_in_graph(). Only for training without metrics.
+  bool stand_ins = false;
   bool keep_gradients = false;  // for tests: gradients of the last iteration stay readable
   bool trace = false;           // record the events of the last iteration
 };
@@ -88,6 +94,10 @@ class RankTrainer {
   // schedule in mini-batches; touches no training state. "loss" is the model's. The same
   // on every rank. Collective.
   std::map<std::string, double> evaluate(const std::vector<std::int64_t>& ids);
+
+  // Makes ready for training over so many samples, what train() does otherwise when it first
+  // comes upon them.
+  void prepare(std::int64_t samples);
 
   // The weights now (a copy), and back: for keeping the best.
   void save_weights();

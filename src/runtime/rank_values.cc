@@ -26,9 +26,7 @@ RankValues::RankValues(const Plan& plan, const Graph& graph, const Mailbox& mail
       device_(device_of(plan, rank)),
       runners_(plan.stages.size(), nullptr) {}
 
-void RankValues::add(StageId stage, const StageRunner& runner) {
-  runners_[stage.index()] = &runner;
-}
+void RankValues::add(StageId stage, const StageWork& runner) { runners_[stage.index()] = &runner; }
 
 std::vector<RankValues::Part> RankValues::parts(StageId other, SampleRange samples) const {
   const Stage& stage = plan_.stage(other);

@@ -14,7 +14,7 @@
 #include "graph/graph.h"
 #include "plan/plan.h"
 #include "runtime/mailbox.h"
-#include "runtime/stage_runner.h"
+#include "runtime/stage_work.h"
 #include "schedule/schedule.h"
 
 namespace graphpipe {
@@ -24,7 +24,7 @@ class RankValues {
   // What the references name must outlive the object.
   RankValues(const Plan& plan, const Graph& graph, const Mailbox& mailbox, RankId rank);
   // A stage of this rank.
-  void add(StageId stage, const StageRunner& runner);
+  void add(StageId stage, const StageWork& runner);
   // The next run is over so many samples.
   void begin(std::int64_t samples) { samples_ = samples; }
 
@@ -59,8 +59,8 @@ class RankValues {
   const Graph& graph_;
   const Mailbox& mailbox_;
   DeviceId device_;
-  std::vector<const StageRunner*> runners_;  // [stage]; null: of another rank
-  std::int64_t samples_ = 0;                 // of the mini-batch
+  std::vector<const StageWork*> runners_;  // [stage]; null: of another rank
+  std::int64_t samples_ = 0;               // of the mini-batch
   struct Kept {
     at::Tensor values;           // undefined: zeros
     std::int64_t last_read = 0;  // end of the last of its samples that are read here

@@ -19,12 +19,6 @@ std::size_t position(const std::vector<TensorId>& tensors, TensorId tensor) {
   return static_cast<std::size_t>(at - tensors.begin());
 }
 
-void sort_unique(std::vector<TensorId>& tensors) {
-  std::ranges::sort(tensors);
-  const auto repeats = std::ranges::unique(tensors);
-  tensors.erase(repeats.begin(), repeats.end());
-}
-
 // In a const map or another.
 template <typename Tasks>
 auto& find_task(Tasks& tasks, SampleRange samples) {
@@ -44,62 +38,27 @@ at::Tensor sum_in_order(const std::vector<at::Tensor>& parts) {
 
 StageRunner::StageRunner(const Graph& graph, const Plan& plan, StageId stage,
                          const std::vector<at::Tensor>& params, bool in_halves)
-    : graph_(graph), in_halves_(in_halves) {
+    : StageWork(graph, plan, stage), graph_(graph), in_halves_(in_halves) {
   const std::vector<bool> needs = needs_gradient(graph);
   const std::vector<OpId>& ops = plan.stage(stage).ops;
-  find_inputs_and_outputs(plan, stage, needs);
-  for (const StageInput& input : inputs_) slots_.push_back(input.tensor);
+  for (const StageInput& input : inputs()) slots_.push_back(input.tensor);
   for (const OpId op : ops) {
     const std::vector<TensorId>& made = graph.op(op).outputs;
     slots_.insert(slots_.end(), made.begin(), made.end());
   }
-  find_watched();
-  for (const StageOutput& output : outputs_) {
+  find_losses();
+  for (const StageOutput& output : outputs()) {
     output_slots_.push_back(position(slots_, output.tensor));
   }
-  for (const TensorId tensor : watched_) watched_slots_.push_back(position(slots_, tensor));
+  for (const TensorId tensor : watched()) watched_slots_.push_back(position(slots_, tensor));
   make_steps(ops, needs, params);
 }
 
-void StageRunner::find_inputs_and_outputs(const Plan& plan, StageId stage,
-                                          const std::vector<bool>& needs) {
-  std::vector<TensorId> of_graph;
-  for (const OpId op : plan.stage(stage).ops) {
-    for (const TensorId tensor : graph_.op(op).inputs) {
-      if (!graph_.tensor(tensor).producer.valid()) of_graph.push_back(tensor);
-    }
-  }
-  sort_unique(of_graph);
-  for (const TensorId tensor : of_graph) inputs_.push_back({tensor, EdgeId(), false});
-
-  std::map<TensorId, std::vector<EdgeId>> leaving;
-  for (std::size_t i = 0; i < plan.edges.size(); ++i) {
-    const StageEdge& edge = plan.edges[i];
-    for (const TensorId tensor : edge.tensors) {
-      const bool gradient = edge.gradient && needs[tensor.index()];
-      if (edge.to == stage) inputs_.push_back({tensor, EdgeId(i), gradient});
-      if (edge.from != stage) continue;
-      std::vector<EdgeId>& gradient_edges = leaving[tensor];
-      if (gradient) gradient_edges.push_back(EdgeId(i));
-    }
-  }
-  for (auto& [tensor, edges] : leaving) outputs_.push_back({tensor, std::move(edges)});
-}
-
-void StageRunner::find_watched() {
-  const auto made_here = [&](TensorId tensor) {
-    return std::ranges::find(slots_.begin() + static_cast<std::ptrdiff_t>(inputs_.size()),
-                             slots_.end(), tensor) != slots_.end();
-  };
+void StageRunner::find_losses() {
   for (const Loss& loss : graph_.losses) {
-    if (made_here(loss.tensor)) watched_.push_back(loss.tensor);
-  }
-  for (const Metric& metric : graph_.metrics) {
-    if (made_here(metric.tensor)) watched_.push_back(metric.tensor);
-  }
-  sort_unique(watched_);
-  for (const Loss& loss : graph_.losses) {
-    if (made_here(loss.tensor)) losses_.push_back({position(watched_, loss.tensor), loss});
+    const auto at = std::ranges::find(watched(), loss.tensor);
+    if (at == watched().end()) continue;
+    losses_.push_back({static_cast<std::size_t>(at - watched().begin()), loss});
   }
 }
 
@@ -137,8 +96,8 @@ void StageRunner::make_steps(const std::vector<OpId>& ops, const std::vector<boo
 
 void StageRunner::forward(SampleRange samples, std::vector<at::Tensor> values,
                           const OpContext& context, Keep keep) {
-  GP_CHECK(values.size() == inputs_.size(), "{} inputs, expected {}", values.size(),
-           inputs_.size());
+  GP_CHECK(values.size() == inputs().size(), "{} inputs, expected {}", values.size(),
+           inputs().size());
   const auto [at, is_new] = tasks_.try_emplace(samples);
   GP_CHECK(is_new, "samples [{},{}) run forward twice", samples.lo, samples.hi);
   Task& task = at->second;
@@ -152,7 +111,7 @@ void StageRunner::forward(SampleRange samples, std::vector<at::Tensor> values,
 
 void StageRunner::recompute(SampleRange samples, const OpContext& context) {
   Task& task = find_task(tasks_, samples);
-  GP_CHECK(task.inputs.size() == inputs_.size(), "samples [{},{}) kept no inputs", samples.lo,
+  GP_CHECK(task.inputs.size() == inputs().size(), "samples [{},{}) kept no inputs", samples.lo,
            samples.hi);
   drop_results(samples);
   run_operators(task, context, context.training);
@@ -167,8 +126,8 @@ void StageRunner::drop_results(SampleRange samples) {
 // `recorded`: for a backward. Inputs with a gradient become leaves.
 void StageRunner::run_operators(Task& task, const OpContext& context, bool recorded) {
   std::vector<at::Tensor> table = task.inputs;
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    if (recorded && inputs_[i].gradient) table[i].set_requires_grad(true);
+  for (std::size_t i = 0; i < inputs().size(); ++i) {
+    if (recorded && inputs()[i].gradient) table[i].set_requires_grad(true);
   }
   table.resize(slots_.size());
   std::vector<at::Tensor> inputs;
@@ -219,7 +178,7 @@ void StageRunner::backward_input(SampleRange samples,
                                  std::int64_t mini_batch_samples) {
   Task& task = find_task(tasks_, samples);
   OperatorTape::Gradients table(slots_.size());
-  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+  for (std::size_t i = 0; i < outputs().size(); ++i) {
     if (!gradients[i].empty()) table[output_slots_[i]] = sum_in_order(gradients[i]);
   }
   for (const StageLoss& loss : losses_) {
@@ -227,7 +186,7 @@ void StageRunner::backward_input(SampleRange samples,
                              loss_seed(loss, task.watched[loss.watched], mini_batch_samples));
   }
   task.tape.backward_inputs(table);
-  table.resize(inputs_.size());
+  table.resize(inputs().size());
   task.input_gradients = std::move(table);
   task.inputs.clear();
   drop_results(samples);
@@ -248,7 +207,7 @@ void StageRunner::backward(SampleRange samples,
   }
   std::vector<at::Tensor> roots;
   std::vector<at::Tensor> seeds;
-  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+  for (std::size_t i = 0; i < outputs().size(); ++i) {
     if (gradients[i].empty()) continue;  // no consumer answers
     roots.push_back(task.outputs[i]);
     seeds.push_back(sum_in_order(gradients[i]));
@@ -292,10 +251,10 @@ std::vector<at::Tensor> StageRunner::completed_params(OpId after) const {
 
 const at::Tensor& StageRunner::output(SampleRange samples, TensorId tensor) const {
   const Task& task = find_task(tasks_, samples);
-  GP_CHECK(task.outputs.size() == outputs_.size(), "the results of samples [{},{}) are gone",
+  GP_CHECK(task.outputs.size() == outputs().size(), "the results of samples [{},{}) are gone",
            samples.lo, samples.hi);
-  for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    if (outputs_[i].tensor == tensor) return task.outputs[i];
+  for (std::size_t i = 0; i < outputs().size(); ++i) {
+    if (outputs()[i].tensor == tensor) return task.outputs[i];
   }
   GP_CHECK(false, "tensor {} does not leave the stage", tensor.value);
 }
@@ -306,8 +265,8 @@ const at::Tensor& StageRunner::watched_value(SampleRange samples, std::size_t i)
 
 at::Tensor StageRunner::input_gradient(SampleRange samples, TensorId tensor) const {
   const Task& task = find_task(tasks_, samples);
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    if (inputs_[i].tensor != tensor) continue;
+  for (std::size_t i = 0; i < inputs().size(); ++i) {
+    if (inputs()[i].tensor != tensor) continue;
     return task.input_gradients[i];
   }
   GP_CHECK(false, "tensor {} does not enter the stage", tensor.value);

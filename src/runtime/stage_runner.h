@@ -7,7 +7,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -16,30 +15,12 @@
 #include "plan/plan.h"
 #include "runtime/operator_tape.h"
 #include "runtime/operators.h"
+#include "runtime/stage_work.h"
 #include "schedule/schedule.h"
 
 namespace graphpipe {
 
-// A tensor that the stage reads and does not make.
-struct StageInput {
-  TensorId tensor;
-  EdgeId edge;            // the edge that brings it; none: an input of the graph
-  bool gradient = false;  // its gradient goes back over the edge
-};
-
-// A tensor that leaves the stage.
-struct StageOutput {
-  TensorId tensor;
-  std::vector<EdgeId> gradient_edges;  // those that bring a gradient of it, ascending
-};
-
-// What happens within a backward.
-struct BackwardPoint {
-  OpId after;  // once the gradients of this operator's parameters, and of later ones', are there
-  std::function<void()> reached;
-};
-
-class StageRunner {
+class StageRunner final : public StageWork {
  public:
   // params: [parameter of the graph]; those of the stage's operators are defined. What the
   // references name must outlive the runner. `in_halves`: its backwards come as
@@ -47,56 +28,30 @@ class StageRunner {
   StageRunner(const Graph& graph, const Plan& plan, StageId stage,
               const std::vector<at::Tensor>& params, bool in_halves = false);
 
-  const std::vector<StageInput>& inputs() const { return inputs_; }
-  const std::vector<StageOutput>& outputs() const { return outputs_; }
-
-  // The stage's losses and metrics, ascending.
-  const std::vector<TensorId>& watched() const { return watched_; }
-
-  enum class Keep {
-    kAll,     // what the backward and the sends need
-    kInputs,  // for a forward that is run again, and the results until drop_results()
-  };
-  // values: as inputs(), each (samples, ...), fresh tensors. What is kept is kept until free().
   void forward(SampleRange samples, std::vector<at::Tensor> values, const OpContext& context,
-               Keep keep = Keep::kAll);
-  // The forward again, from the inputs that were kept: the same bits, recorded this time.
-  void recompute(SampleRange samples, const OpContext& context);
-  // Outputs and watched values: after them only a recompute or a backward makes sense.
-  void drop_results(SampleRange samples);
-
-  // gradients: as outputs(), of each those that came back, which are added in this order;
-  // none where no consumer answers. Losses of the stage add their seeds:
-  // for a mean over samples weight / mini_batch_samples each, for a sum weight. Gradients of
-  // parameters are added to their .grad. Points are reached in their order, in which their
-  // operators must not ascend; throws what one throws, when the backward has ended.
+               Keep keep) override;
+  void recompute(SampleRange samples, const OpContext& context) override;
+  void drop_results(SampleRange samples) override;
   void backward(SampleRange samples, const std::vector<std::vector<at::Tensor>>& gradients,
-                std::int64_t mini_batch_samples, const std::vector<BackwardPoint>& points = {});
-
-  // The same in halves, the inputs' gradients first.
+                std::int64_t mini_batch_samples, const std::vector<BackwardPoint>& points) override;
   void backward_input(SampleRange samples, const std::vector<std::vector<at::Tensor>>& gradients,
-                      std::int64_t mini_batch_samples);
-  void backward_weight(SampleRange samples);
-
-  // Of a forward that is not freed; outputs and watched values until its backward.
-  // input_gradient is undefined where no gradient reached it.
-  const at::Tensor& output(SampleRange samples, TensorId tensor) const;
-  const at::Tensor& watched_value(SampleRange samples, std::size_t i) const;
-  at::Tensor input_gradient(SampleRange samples, TensorId tensor) const;
-
-  // GP_CHECKs that the value is there.
-  void free(SampleRange samples);
-  bool holds_values() const { return !tasks_.empty(); }
+                      std::int64_t mini_batch_samples) override;
+  void backward_weight(SampleRange samples) override;
+  const at::Tensor& output(SampleRange samples, TensorId tensor) const override;
+  const at::Tensor& watched_value(SampleRange samples, std::size_t i) const override;
+  at::Tensor input_gradient(SampleRange samples, TensorId tensor) const override;
+  void free(SampleRange samples) override;
+  bool holds_values() const override { return !tasks_.empty(); }
 
  private:
   // What is kept of a forward, beside what autograd keeps.
   struct Task {
-    std::vector<at::Tensor> inputs;   // as inputs_, to the backward; undefined where nothing
+    std::vector<at::Tensor> inputs;   // as inputs(), to the backward; undefined where nothing
                                       // asks for them again
-    std::vector<at::Tensor> outputs;  // as outputs_
-    std::vector<at::Tensor> watched;  // as watched_
+    std::vector<at::Tensor> outputs;  // as outputs()
+    std::vector<at::Tensor> watched;  // as watched()
     OperatorTape tape;                // where the backward comes in halves
-    std::vector<at::Tensor> input_gradients;  // from the backward on, as inputs_
+    std::vector<at::Tensor> input_gradients;  // from the backward on, as inputs()
   };
   // An operator with its tensors as slots of a forward's table.
   struct Step {
@@ -114,8 +69,7 @@ class StageRunner {
     Loss loss;
   };
 
-  void find_inputs_and_outputs(const Plan& plan, StageId stage, const std::vector<bool>& needs);
-  void find_watched();
+  void find_losses();
   void make_steps(const std::vector<OpId>& ops, const std::vector<bool>& needs,
                   const std::vector<at::Tensor>& params);
 
@@ -129,9 +83,6 @@ class StageRunner {
 
   const Graph& graph_;
   const bool in_halves_;
-  std::vector<StageInput> inputs_;
-  std::vector<StageOutput> outputs_;
-  std::vector<TensorId> watched_;
   std::vector<StageLoss> losses_;
   std::vector<Step> steps_;
   std::vector<TensorId> slots_;  // tensors of the stage: inputs first, then as they are made

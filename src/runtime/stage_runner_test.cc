@@ -53,7 +53,7 @@ std::vector<at::Tensor> gradients_by(Way way, const Graph& graph) {
       runner.backward_input(samples, {}, kSamples);
       runner.backward_weight(samples);
     } else {
-      runner.backward(samples, {}, kSamples);
+      runner.backward(samples, {}, kSamples, {});
     }
     runner.free(samples);
   }

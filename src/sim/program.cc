@@ -8,8 +8,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "cluster/ports.h"
 #include "schedule/memory_rule.h"
-#include "sim/task_seconds.h"
+#include "schedule/task_seconds.h"
 
 namespace graphpipe {
 
@@ -144,20 +145,14 @@ class Compiler {
     channel.from = from.value;
     channel.to = to.value;
     channel.latency = out_.clock.ticks(latency_s(link_of(key)));
-    channel.ports = {port(-1, from.value, true), port(-1, to.value, false)};
-    const int meet = level_between(cluster_, device(from), device(to));
-    for (int level = 1; level <= meet; ++level) {
-      if (!cluster_.levels[static_cast<std::size_t>(level)].shared) continue;
-      channel.ports.push_back(port(level, group_of(cluster_, device(from), level - 1), true));
-      channel.ports.push_back(port(level, group_of(cluster_, device(to), level - 1), false));
+    for (const Port& port : ports_between(cluster_, device(from), device(to))) {
+      channel.ports.push_back(port_index(port));
     }
     out_.channels.push_back(std::move(channel));
   }
 
-  // A rank's own (level -1), or that of a group below a shared level.
-  int port(int level, int group, bool out) {
-    const auto [found, added] =
-        port_index_.try_emplace({level, group, out}, static_cast<int>(port_index_.size()));
+  int port_index(const Port& port) {
+    const auto [found, added] = port_index_.try_emplace(port, static_cast<int>(port_index_.size()));
     out_.ports = static_cast<int>(port_index_.size());
     return found->second;
   }
@@ -263,7 +258,7 @@ class Compiler {
   const CostModel& costs_;
   Programs out_;
   std::map<ChannelKey, int> channel_index_;
-  std::map<std::tuple<int, int, bool>, int> port_index_;
+  std::map<Port, int> port_index_;
   TaskSeconds task_seconds_;
 };
 

@@ -112,6 +112,42 @@ std::unique_ptr<Transport> with_shared_memory(std::unique_ptr<Transport> gloo, c
   return transport;
 }
 
+// Of ranks that reach one another through memory, all of them: nothing goes another way.
+class NoOtherWay final : public Transport {
+ public:
+  NoOtherWay(int rank, int size) : rank_(rank), size_(size) {}
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::unique_ptr<PendingReceive> post_receive(std::int64_t, int, int) override { fail(); }
+  std::unique_ptr<PendingSend> start_send(std::int64_t, int, int, const Pack&) override { fail(); }
+  void all_reduce_sum(at::Tensor) override { fail(); }
+
+ private:
+  [[noreturn]] void fail() const { GP_CHECK(false, "rank {} has no memory in common", rank_); }
+  int rank_;
+  int size_;
+};
+
+// Empty where the system does not provide shared memory.
+std::vector<std::unique_ptr<Transport>> connect_threads_through_memory(int size, double timeout_s) {
+  std::vector<std::unique_ptr<Transport>> transports;
+  std::vector<std::shared_ptr<SharedMemory>> pieces;
+  for (int rank = 0; rank < size; ++rank) {
+    pieces.push_back(SharedMemory::create());
+    if (!pieces.back()) return {};
+    auto transport = std::make_unique<SharedMemoryTransport>(
+        std::make_unique<NoOtherWay>(rank, size), pieces.back(), timeout_s);
+    transports.push_back(std::move(transport));
+  }
+  for (int rank = 0; rank < size; ++rank) {
+    auto peers = pieces;
+    peers[static_cast<std::size_t>(rank)] = nullptr;
+    static_cast<SharedMemoryTransport&>(*transports[static_cast<std::size_t>(rank)])
+        .set_peers(std::move(peers), true);
+  }
+  return transports;
+}
+
 // Calls `work` for each rank in a thread of its own; throws the first error.
 void for_each_rank(std::size_t ranks, const std::function<void(std::size_t)>& work) {
   std::vector<std::exception_ptr> errors(ranks);
@@ -152,6 +188,11 @@ std::unique_ptr<Transport> connect_processes(const std::string& job_folder, int 
 
 std::vector<std::unique_ptr<Transport>> connect_threads(int size, double timeout_s,
                                                         TransportKind kind) {
+  if (kind == TransportKind::kAuto) {
+    if (auto transports = connect_threads_through_memory(size, timeout_s); !transports.empty()) {
+      return transports;
+    }
+  }
   const auto store = c10::make_intrusive<c10d::HashStore>();
   store->setTimeout(milliseconds(timeout_s));
   std::vector<std::unique_ptr<Transport>> transports(static_cast<std::size_t>(size));

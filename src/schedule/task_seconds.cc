@@ -1,6 +1,10 @@
-#include "sim/task_seconds.h"
+#include "schedule/task_seconds.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "schedule/drawing.h"
 
 namespace graphpipe {
 
@@ -69,6 +73,24 @@ double TaskSeconds::ask(const Action& action, const DeviceType& device) const {
     seconds += costs_.op_cost(graph_, op, samples, 1, device, phase_of(action.kind)).seconds;
   }
   return seconds;
+}
+
+double shortest_task_s(const Schedule& schedule, const Plan& plan, const Graph& graph,
+                       const Cluster& cluster, const CostModel& costs) {
+  TaskSeconds task_seconds(schedule, plan, graph, cluster, costs);
+  double shortest = std::numeric_limits<double>::infinity();
+  for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
+    for (ActionCursor at(schedule, plan, RankId(r)); !at.done(); at.next()) {
+      if (!is_compute(at.action().kind)) continue;
+      const double seconds = task_seconds.of(RankId(r), at.action());
+      if (seconds > 0) shortest = std::min(shortest, seconds);
+    }
+  }
+  return std::isinf(shortest) ? 0 : shortest;
+}
+
+double emulation_stretch(double shortest_task_s) {
+  return shortest_task_s > 0 ? kShortestEmulatedTaskS / shortest_task_s : 1;
 }
 
 }  // namespace graphpipe
