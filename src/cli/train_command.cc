@@ -165,6 +165,17 @@ void check_can_compute(const Graph& graph, const std::string& where) {
   }
 }
 
+// Ranks that sleep need no core, unless they are processes.
+void check_ranks(const TrainFlags& flags, int ranks) {
+  constexpr int kMostThreads = 64;
+  if (!flags.emulate || flags.train.transport != TransportKind::kAuto) {
+    return check_local_ranks(ranks, flags.plan);
+  }
+  if (ranks <= kMostThreads) return;
+  throw InputError(flags.plan, fmt::format("{} ranks; at most {} can be emulated on one machine",
+                                           ranks, kMostThreads));
+}
+
 void check_emulate_flags(const TrainFlags& flags) {
   const auto refuse = [](const char* flag) {
     throw InputError(flag, "does not go with --emulate, which computes and trains nothing");
@@ -177,19 +188,22 @@ void check_emulate_flags(const TrainFlags& flags) {
 
 void run_train(TrainFlags flags, CommandLine& line) {
   check_flags(flags.train);
-  if (flags.emulate) check_emulate_flags(flags);
+  if (flags.emulate) {
+    check_emulate_flags(flags);
+  } else if (flags.train.data.empty()) {
+    throw InputError("--data", "is required, unless with --emulate");
+  }
   flags.train.rate_schedule = parse_rate_schedule(flags.rate_schedule, "--lr-schedule");
-  const std::string worker = require_worker();
   LoadedPlan loaded(flags.plan, flags.profile);
-  check_local_ranks(devices_used(loaded.plan), flags.plan);
+  if (!flags.emulate) check_can_compute(loaded.graph, flags.plan);
+  const std::string worker = require_worker();
   choose_optimizer(flags, flags.train, loaded.plan);
   choose_transport(flags, flags.train);
+  check_ranks(flags, devices_used(loaded.plan));
   if (flags.emulate) {
     if (flags.train.iterations == 0) flags.train.iterations = 1;
     return run_emulation(worker, loaded, flags.train, line);
   }
-  check_can_compute(loaded.graph, flags.plan);
-  if (flags.train.data.empty()) throw InputError("--data", "is required, unless with --emulate");
   const auto dataset = load_split_dataset(flags.train, loaded.graph);
   if (!can_run(loaded)) {
     line.exit_code = kExitNo;

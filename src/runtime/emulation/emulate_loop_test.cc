@@ -5,9 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include <mutex>
+#include <cstdlib>
+#include <string>
+#include <vector>
 
-#include "base/json_reader.h"
 #include "job/test_folder.h"
 #include "runtime/thread_ranks.h"
 #include "schedule/build.h"
@@ -65,6 +66,16 @@ std::vector<std::vector<std::string>> programs(const TestPlan& made) {
   return result;
 }
 
+// The numbers under a key of a line, as often as it comes.
+std::vector<double> numbers_in(const std::string& line, const std::string& key) {
+  const std::string quoted = "\"" + key + "\":";
+  std::vector<double> numbers;
+  for (auto at = line.find(quoted); at != std::string::npos; at = line.find(quoted, at + 1)) {
+    numbers.push_back(std::strtod(line.c_str() + at + quoted.size(), nullptr));
+  }
+  return numbers;
+}
+
 class EmulatedPlans : public testing::TestWithParam<PlanSpec> {};
 
 TEST_P(EmulatedPlans, DoWhatTheirProgramsSayAndHoldWhatTheVerifierCounts) {
@@ -72,12 +83,10 @@ TEST_P(EmulatedPlans, DoWhatTheirProgramsSayAndHoldWhatTheVerifierCounts) {
   const Emulated emulated = emulate(made);
   EXPECT_EQ(emulated.actions, programs(made));
   ASSERT_EQ(emulated.lines.size(), 2);
-  const Json done = Json::parse(emulated.lines.back());
-  ASSERT_EQ(done["stages"].size(), made.plan.stages.size());
-  for (const Json& stage : done["stages"]) {
-    EXPECT_EQ(stage["measured_peak_bytes"], stage["predicted_peak_bytes"]) << stage;
-    EXPECT_GT(stage["measured_peak_bytes"], 0) << stage;
-  }
+  const std::vector<double> held = numbers_in(emulated.lines.back(), "measured_peak_bytes");
+  ASSERT_EQ(held.size(), made.plan.stages.size());
+  for (const double bytes : held) EXPECT_GT(bytes, 0);
+  EXPECT_EQ(held, numbers_in(emulated.lines.back(), "predicted_peak_bytes"));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -99,11 +108,11 @@ TEST(EmulateLoop, SaysHowFarTimesAreStretched) {
   const TestPlan made = make_plan({.edges = "0>1", .samples = 2, .stages = 2});
   const Emulated emulated = emulate(made, 2);
   ASSERT_EQ(emulated.lines.size(), 3);
-  EXPECT_EQ(Json::parse(emulated.lines[1])["iteration"], 1);
-  const Json emulation = Json::parse(emulated.lines.back())["emulation"];
-  EXPECT_DOUBLE_EQ(emulation["shortest_task_s"], 1);
-  EXPECT_DOUBLE_EQ(emulation["stretch"], kShortestEmulatedTaskS);
-  EXPECT_EQ(emulation["ranks_as"], "threads");
+  EXPECT_EQ(numbers_in(emulated.lines[1], "iteration"), std::vector<double>{1});
+  const std::string& done = emulated.lines.back();
+  EXPECT_EQ(numbers_in(done, "shortest_task_s"), std::vector<double>{1});
+  EXPECT_EQ(numbers_in(done, "stretch"), std::vector<double>{kShortestEmulatedTaskS});
+  EXPECT_NE(done.find(R"("ranks_as":"threads")"), std::string::npos);
 }
 
 TEST(EmulateLoop, RunsOverSocketsToo) {

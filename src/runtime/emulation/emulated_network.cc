@@ -134,6 +134,8 @@ class EmulatedNetwork::State {
       case 0:
         return;
       case EOWNERDEAD:
+        unlock();  // for others to learn of it
+        [[fallthrough]];
       case ENOTRECOVERABLE:
         throw PeerError("a rank has ended within a transfer");
       default:
