@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <thread>
 #include <variant>
 
 #include "base/text.h"
@@ -36,10 +37,12 @@ struct Prediction {
 Prediction predict(const LoadedPlan& loaded) {
   const Trace trace =
       simulate_plan(loaded.plan, loaded.graph, loaded.cluster, *loaded.costs, {}, true);
-  const Schedule schedule = build_schedule(loaded.plan, loaded.graph, loaded.plan.mini_batch);
-  const double shortest_s =
-      shortest_task_s(schedule, loaded.plan, loaded.graph, loaded.cluster, *loaded.costs);
-  return {trace.iteration_s, trace.bubble_fraction(), emulation_stretch(shortest_s)};
+  const Schedule schedule = lower(build_schedule(loaded.plan, loaded.graph, loaded.plan.mini_batch),
+                                  loaded.plan, loaded.graph);
+  const EmulationStretch stretch =
+      emulation_stretch(schedule, loaded.plan, loaded.graph, loaded.cluster, *loaded.costs,
+                        static_cast<int>(std::thread::hardware_concurrency()));
+  return {trace.iteration_s, trace.bubble_fraction(), stretch.factor};
 }
 
 std::string departure_text(double measured, double predicted) {

@@ -1,8 +1,6 @@
 #include "schedule/task_seconds.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "schedule/drawing.h"
 
@@ -75,22 +73,39 @@ double TaskSeconds::ask(const Action& action, const DeviceType& device) const {
   return seconds;
 }
 
-double shortest_task_s(const Schedule& schedule, const Plan& plan, const Graph& graph,
-                       const Cluster& cluster, const CostModel& costs) {
+EmulationStretch emulation_stretch(const Schedule& schedule, const Plan& plan, const Graph& graph,
+                                   const Cluster& cluster, const CostModel& costs, int cores) {
+  // An action that wakes another rank, with the message that it sends, on a machine that has
+  // other things to do; and how much of the busiest rank's time all of them may take.
+  constexpr double kActionS = 40e-6;
+  constexpr double kShare = 0.05;
+  // What the end of an iteration is measured by, some milliseconds, is little of so much.
+  constexpr double kLeastBusyS = 1;
   TaskSeconds task_seconds(schedule, plan, graph, cluster, costs);
-  double shortest = std::numeric_limits<double>::infinity();
+  EmulationStretch stretch;
+  double busiest_s = 0;
+  double work_s = 0;
   for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
+    double busy_s = 0;
     for (ActionCursor at(schedule, plan, RankId(r)); !at.done(); at.next()) {
+      work_s += kActionS;
       if (!is_compute(at.action().kind)) continue;
-      const double seconds = task_seconds.of(RankId(r), at.action());
-      if (seconds > 0) shortest = std::min(shortest, seconds);
+      const double task_s = task_seconds.of(RankId(r), at.action());
+      busy_s += task_s;
+      double& shortest_s = stretch.shortest_task_s;
+      if (task_s > 0 && (shortest_s == 0 || task_s < shortest_s)) shortest_s = task_s;
     }
+    busiest_s = std::max(busiest_s, busy_s);
   }
-  return std::isinf(shortest) ? 0 : shortest;
-}
-
-double emulation_stretch(double shortest_task_s) {
-  return shortest_task_s > 0 ? kShortestEmulatedTaskS / shortest_task_s : 1;
+  for (const Bucket& bucket : schedule.buckets) {
+    const auto holders = static_cast<double>(bucket.ranks.size());
+    work_s += kActionS * 2 * holders * (holders - 1);  // shares to all, sums to all
+  }
+  if (stretch.shortest_task_s <= 0) return stretch;
+  stretch.factor =
+      std::max({kShortestEmulatedTaskS / stretch.shortest_task_s,
+                work_s / std::max(1, cores) / (kShare * busiest_s), kLeastBusyS / busiest_s});
+  return stretch;
 }
 
 }  // namespace graphpipe

@@ -37,14 +37,16 @@ class TaskSeconds {
   std::vector<std::vector<Known>> known_;  // [stage]; few are distinct
 };
 
-// The shortest task of the schedule that takes any time; 0: none does.
-double shortest_task_s(const Schedule& schedule, const Plan& plan, const Graph& graph,
-                       const Cluster& cluster, const CostModel& costs);
-
 // By what an emulated run multiplies all times, so that a machine can keep them and nobody
-// waits longer than that takes: the shortest task takes kShortestEmulatedTaskS. 1 where no task
-// takes any time.
+// waits longer than that takes: the shortest task takes kShortestEmulatedTaskS, or more where
+// the machine would be busy with the actions themselves for much of the iteration.
+struct EmulationStretch {
+  double factor = 1;
+  double shortest_task_s = 0;  // before; of those that take any time
+};
 inline constexpr double kShortestEmulatedTaskS = 0.02;
-double emulation_stretch(double shortest_task_s);
+// Requires: a lowered schedule.
+EmulationStretch emulation_stretch(const Schedule& schedule, const Plan& plan, const Graph& graph,
+                                   const Cluster& cluster, const CostModel& costs, int cores);
 
 }  // namespace graphpipe

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -63,8 +64,9 @@ class EmulateLoop {
         rank_(static_cast<std::size_t>(run.transport.rank())),
         lowered_(
             lower(build_schedule(run.plan, run.graph, run.plan.mini_batch), run.plan, run.graph)),
-        shortest_task_s_(shortest_task_s(lowered_, run.plan, run.graph, run.cluster, run.costs)),
-        stretch_(emulation_stretch(shortest_task_s_)),
+        stretched_(emulation_stretch(lowered_, run.plan, run.graph, run.cluster, run.costs,
+                                     static_cast<int>(std::thread::hardware_concurrency()))),
+        stretch_(stretched_.factor),
         transfers_(lowered_, run.plan, run.cluster, run.costs, stretch_),
         network_(open_network()),
         emulated_(lowered_, run.plan, run.graph, run.cluster, run.costs, rank_, transfers_,
@@ -191,7 +193,7 @@ class EmulateLoop {
     line.emulation = EmulationReport{
         .ranks_as = run_.ranks_as,
         .stretch = stretch_,
-        .shortest_task_s = shortest_task_s_,
+        .shortest_task_s = stretched_.shortest_task_s,
         .wall_s = wall_s_ / iterations,
         .late_s = most(&RankResult::late_s),
         .most_late_s = most_late_s_,
@@ -203,7 +205,7 @@ class EmulateLoop {
   const LineSink& emit_;
   const RankId rank_;
   const Schedule lowered_;
-  const double shortest_task_s_;
+  const EmulationStretch stretched_;
   const double stretch_;
   const TransferModel transfers_;
   EmulatedNetwork network_;

@@ -111,7 +111,8 @@ TEST(EmulateLoop, SaysHowFarTimesAreStretched) {
   EXPECT_EQ(numbers_in(emulated.lines[1], "iteration"), std::vector<double>{1});
   const std::string& done = emulated.lines.back();
   EXPECT_EQ(numbers_in(done, "shortest_task_s"), std::vector<double>{1});
-  EXPECT_EQ(numbers_in(done, "stretch"), std::vector<double>{kShortestEmulatedTaskS});
+  ASSERT_EQ(numbers_in(done, "stretch").size(), 1);
+  EXPECT_GE(numbers_in(done, "stretch")[0], kShortestEmulatedTaskS);
   EXPECT_NE(done.find(R"("ranks_as":"threads")"), std::string::npos);
 }
 

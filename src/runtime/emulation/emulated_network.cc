@@ -18,10 +18,12 @@
 #include "base/error.h"
 #include "runtime/clock.h"
 #include "runtime/transport/transport.h"
+#include "schedule/task_seconds.h"
 
 namespace graphpipe {
 namespace {
 
+constexpr double kGraceS = kShortestEmulatedTaskS / 2;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 struct Transfer {
@@ -158,19 +160,19 @@ class EmulatedNetwork::State {
     LaneState& state = lane_states_[at(lane)];
     GP_CHECK(state.ready == i, "transfer {} of lane {} comes out of turn", i, lane);
     if (state.ready++ == state.started) contend(lane);
-    start_due(wall_s());
+    start_due(wall_s() - kGraceS);
     if (one.start_s < 0) wake(lane);  // so that who waits knows until when
   }
 
-  // Starts what can start by now, in the order of time.
-  void start_due(double now_s) {
+  // Starts what can start by then, in the order of time.
+  void start_due(double until_s) {
     while (shared_->contenders > 0) {
       int best = 0;
       for (int c = 1; c < shared_->contenders; ++c) {
         if (turn(contenders_[at(c)]) < turn(contenders_[at(best)])) best = c;
       }
       const int lane = contenders_[at(best)];
-      if (earliest_start_s(lane) > now_s) return;
+      if (earliest_start_s(lane) > until_s) return;
       contenders_[at(best)] = contenders_[at(--shared_->contenders)];
       start(lane);
     }
@@ -299,14 +301,15 @@ double EmulatedNetwork::wait_for_start(int lane, std::int64_t transfer) {
   const double give_up_s = wall_s() + timeout_s_;
   while (true) {
     const double now_s = wall_s();
-    state_->start_due(now_s);
+    state_->start_due(now_s - kGraceS);
     if (const double start_s = state_->transfer(lane, transfer).start_s; start_s >= 0) {
       return start_s;
     }
     if (now_s > give_up_s) {
       throw PeerError(fmt::format("a transfer did not start within {} s", timeout_s_));
     }
-    const double soon_s = state_->has_ready(lane) ? state_->earliest_start_s(lane) : kNever;
+    const double soon_s =
+        state_->has_ready(lane) ? state_->earliest_start_s(lane) + kGraceS : kNever;
     state_->wait(rank_, lane, std::min(soon_s, give_up_s));
   }
 }

@@ -1,7 +1,11 @@
 // Transfers between ranks that take their modelled time. The ranks, threads or processes of
 // one machine, come to a transfer with the time at which they do; it starts when all have
-// come and what it holds is free, which is decided when that time is there, among those who
+// come and what it holds is free, which is decided a little after that time, among those who
 // have come by then: ready first is served first. It knows durations, and no schedule.
+//
+// The little is for ranks that the machine wakes late, so that they are not overtaken for it.
+// It is less than any task takes, and a rank's own time does not count it: whoever waited so
+// much longer for a transfer ends its next task in time.
 //
 // The state lies in a file that every rank maps.
 
@@ -31,7 +35,7 @@ class EmulatedNetwork {
   void reset();
 
   // This rank comes to the lane's transfer, counted from 0 in the iteration, at a time of
-  // wall_s() that is not to come. Each rank of the lane does so once, with the same `hold_s`.
+  // wall_s(). Each rank of the lane does so once, with the same `hold_s`.
   void come(int lane, std::int64_t transfer, double at_s, double hold_s);
 
   // Returns when the transfer has started, and when that was. Requires: this rank is one of the

@@ -1,10 +1,11 @@
-// What starts when, by arithmetic: ranks come at times that have long passed, so that nothing
-// is waited for.
+// What starts when, by arithmetic: all that is to come has come before the first start is due.
 
 #include "runtime/emulation/emulated_network.h"
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <map>
 #include <memory>
 
 #include "job/test_folder.h"
@@ -17,6 +18,9 @@ namespace graphpipe {
 namespace {
 
 constexpr double kTimeoutS = 5;
+// The tests' unit of time, and how long before their first time they say what comes.
+constexpr double kUnitS = 1e-3;
+constexpr double kAheadS = 0.5;
 
 class Network {
  public:
@@ -43,22 +47,22 @@ class Network {
     return model_->lane_of_message(send, RankId(from));
   }
 
-  // All ranks of the lane come to its next transfer at the same time, so many seconds after
-  // the start of time; a transfer takes a second.
-  void come(int lane, double at_s) {
+  // All ranks of the lane come to its next transfer at the same time, so many units after the
+  // start of time; a transfer takes one.
+  void come(int lane, double at) {
     const std::int64_t transfer = come_[lane]++;
     for (const int rank : model_->lanes()[static_cast<std::size_t>(lane)].ranks) {
-      come_as(rank, lane, transfer, at_s);
+      come_as(rank, lane, transfer, at);
     }
   }
-  void come_as(int rank, int lane, std::int64_t transfer, double at_s) {
-    ranks_[static_cast<std::size_t>(rank)]->come(lane, transfer, start_s_ + at_s, 1);
+  void come_as(int rank, int lane, std::int64_t transfer, double at) {
+    ranks_[static_cast<std::size_t>(rank)]->come(lane, transfer, start_s_ + kUnitS * at, kUnitS);
   }
 
   double start_of(int lane, std::int64_t transfer = 0) {
     const int rank = model_->lanes()[static_cast<std::size_t>(lane)].ranks.front();
     const double at_s = ranks_[static_cast<std::size_t>(rank)]->wait_for_start(lane, transfer);
-    return std::round(1e3 * (at_s - start_s_)) / 1e3;
+    return std::round(1e3 * (at_s - start_s_) / kUnitS) / 1e3;
   }
   void reset() { ranks_.front()->reset(); }
 
@@ -71,7 +75,7 @@ class Network {
   std::unique_ptr<TransferModel> model_;
   std::vector<std::unique_ptr<EmulatedNetwork>> ranks_;
   std::map<int, std::int64_t> come_;
-  double start_s_ = wall_s() - 1000;
+  double start_s_ = wall_s() + kAheadS;
 };
 
 TEST(EmulatedNetwork, ATransferStartsWhenTheLastOfItsRanksHasCome) {
