@@ -116,6 +116,8 @@ std::string show_json(const Graph& graph, const ModelSummary& summary) {
                   {"forward_flops_per_sample", summary.forward_flops_per_sample},
                   {"branches", summary.branches},
                   {"series_parallel", summary.series_parallel},
+                  {"added_order_pairs", summary.added_order_pairs},
+                  {"path_stretch", summary.path_stretch},
                   {"graph_hash", hash_text(graph_hash(graph))},
                   {"inputs", inputs}});
 }

@@ -26,6 +26,8 @@ struct ModelSummary {
   double forward_flops_per_sample = 0;
   int branches = 1;
   bool series_parallel = true;
+  std::int64_t added_order_pairs = 0;  // SpTree's
+  double path_stretch = 0;
 };
 
 std::string models_json(const std::vector<ZooModel>& models);

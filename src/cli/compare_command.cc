@@ -45,6 +45,7 @@ std::string_view status_name(PlanStatus status) {
 
 void run_compare(const CompareFlags& flags, CommandLine& line) {
   const auto chosen = chosen_planners(flags.planners);
+  check_used(flags.problem, chosen);
   const LoadedProblem loaded(flags.problem);
   std::vector<ComparedPlan> rows;
   std::vector<double> search_s;

@@ -31,14 +31,10 @@ std::string percent(double part, double whole) {
 
 std::string tree_section(const Graph& graph) {
   const SpTree tree = decompose_series_parallel(graph);
-  std::string text =
-      fmt::format("The graph has {} operators and is {}.\n", graph.op_count(),
-                  tree.exact ? "series-parallel" : "planned over a series-parallel order");
-  if (!tree.exact) {
-    text += fmt::format("The order adds {} pairs of operators to its dependencies.\n",
-                        count_text(tree.added_order));
-  }
-  return text + pieces_text(tree, graph, 2);
+  return fmt::format("The graph has {} operators and is {}.\n", graph.op_count(),
+                     tree.exact ? "series-parallel"
+                                : "not series-parallel: planned over " + added_order_text(tree)) +
+         pieces_text(tree, graph, 2);
 }
 
 class StageSection {

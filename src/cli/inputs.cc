@@ -162,6 +162,26 @@ void ProblemFlags::add_to(CLI::App& command) {
   command.add_option("--time-limit", time_limit_s, "seconds for a search; default: none");
 }
 
+void check_used(const ProblemFlags& flags, const std::vector<const Planner*>& planners) {
+  std::vector<std::string> given;
+  if (flags.per_stage_micro_batch) given.emplace_back("--per-stage-micro-batch");
+  if (flags.kfkb != ProblemFlags().kfkb) given.emplace_back("--kfkb");
+  if (given.empty()) return;
+  std::vector<std::string> others;
+  for (const Planner* planner : planners) {
+    if (!planner->improve) others.push_back(planner->name);
+  }
+  if (others.empty()) return;
+  if (others.size() == planners.size()) {
+    throw InputError(given[0],
+                     fmt::format("{} {} one micro-batch size and k = 1 for all stages; leave it "
+                                 "out, or choose {}",
+                                 fmt::join(others, ", "), others.size() == 1 ? "has" : "have",
+                                 planner_named("graphpipe").name));
+  }
+  print_note(fmt::format("{}: of no use to {}", fmt::join(given, ", "), fmt::join(others, ", ")));
+}
+
 std::vector<std::int64_t> parse_integers(const std::string& text, const std::string& where) {
   std::vector<std::int64_t> values;
   for (const std::string& item : split_text(text, ','))

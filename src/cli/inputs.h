@@ -43,6 +43,10 @@ struct ProblemFlags {
   void add_to(CLI::App& command);
 };
 
+// Throws InputError where flags are given that none of the planners has a use for; notes on
+// standard error where only some have.
+void check_used(const ProblemFlags& flags, const std::vector<const Planner*>& planners);
+
 // A Problem with all that it points to.
 struct LoadedProblem {
   explicit LoadedProblem(const ProblemFlags& flags);

@@ -13,6 +13,7 @@
 #include "cli/explain.h"
 #include "cli/inputs.h"
 #include "cli/search_progress.h"
+#include "graph/series_parallel.h"
 #include "plan/plan_json.h"
 #include "report/text_report.h"
 #include "search/portfolio.h"
@@ -48,6 +49,14 @@ PortfolioResult search(const PlanFlags& flags, const Problem& problem) {
   return {search_plan(planner_named(flags.planner), problem, limit_s), {}};
 }
 
+// Of the planner that works on the graph's tree.
+void print_order_note(const Graph& graph) {
+  const SpTree tree = decompose_series_parallel(graph);
+  if (tree.exact) return;
+  print_note(
+      fmt::format("the graph is not series-parallel: planned over {}", added_order_text(tree)));
+}
+
 void run_plan(const PlanFlags& flags, CommandLine& line) {
   const Planner& planner = planner_named(flags.planner);
   if (flags.portfolio && planner.name != planners().front().name) {
@@ -56,7 +65,9 @@ void run_plan(const PlanFlags& flags, CommandLine& line) {
                                  "--planner {}",
                                  planners().front().name, planner.name));
   }
+  if (!flags.portfolio) check_used(flags.problem, {&planner});
   const LoadedProblem loaded(flags.problem);
+  if (planner.improve) print_order_note(loaded.graph);
   const auto [result, entries] = search(flags, loaded.problem);
   if (flags.portfolio) print_note("portfolio: " + entries_text(entries));
   if (result.status != PlanStatus::kOk) {

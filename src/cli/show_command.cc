@@ -31,6 +31,8 @@ ModelSummary summarise(const Graph& graph, const SpTree& tree) {
   }
   summary.branches = branch_count(tree);
   summary.series_parallel = tree.exact;
+  summary.added_order_pairs = tree.added_order;
+  summary.path_stretch = tree.stretch;
   return summary;
 }
 
@@ -70,9 +72,8 @@ std::string show_text(const Graph& graph, const SpTree& tree, const ModelSummary
   text += fmt::format("operators: {}\n", kinds_text(graph));
   text += fmt::format("branches: {}; {}\n\n", s.branches,
                       tree.exact ? "series-parallel"
-                                 : fmt::format("not series-parallel: planned over an order that "
-                                               "adds {} pairs to its dependencies",
-                                               tree.added_order));
+                                 : fmt::format("not series-parallel: planned over {}",
+                                               added_order_text(tree)));
   return text + pieces_text(tree, graph, 2);
 }
 

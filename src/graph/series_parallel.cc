@@ -72,7 +72,7 @@ class Moments {
   std::vector<int> moment_after_;
 };
 
-SpReduction two_terminal_graph(const Lists& successors) {
+SpReduction two_terminal_graph(const Lists& successors, const std::vector<double>& weight) {
   SpReduction reduction;
   const Lists predecessors = reversed(successors);
   for (std::size_t u = 0; u < successors.size(); ++u) {
@@ -88,7 +88,8 @@ SpReduction two_terminal_graph(const Lists& successors) {
   };
   for (std::size_t u = 0; u < successors.size(); ++u) {
     const OpId op(u);
-    const int part = reduction.add_part({SpPart::Kind::kOp, op, -1, -1, op.value});
+    const int part =
+        reduction.add_part({SpPart::Kind::kOp, op, -1, -1, op.value, 1, weight[u]});
     reduction.add_edge(Moments::entry(op), Moments::exit(op), part);
     if (predecessors[u].empty()) add_empty(reduction.source(), Moments::entry(op));
     if (successors[u].empty()) add_empty(Moments::exit(op), reduction.sink());
@@ -226,6 +227,26 @@ std::int64_t ordered_pairs(const Graph& graph) {
   return pairs;
 }
 
+// Forward FLOPs, and one more for operators that have none.
+std::vector<double> weights(const Graph& graph) {
+  std::vector<double> weight;
+  for (std::size_t o = 0; o < graph.op_count(); ++o) {
+    weight.push_back(1 + forward_flops_per_sample(graph, OpId(o)));
+  }
+  return weight;
+}
+
+double longest_path(const Lists& successors, const std::vector<double>& weight) {
+  std::vector<double> before(weight.size(), 0);
+  double longest = 0;
+  for (std::size_t u = 0; u < weight.size(); ++u) {
+    const double here = before[u] + weight[u];
+    longest = std::max(longest, here);
+    for (const OpId v : successors[u]) before[v.index()] = std::max(before[v.index()], here);
+  }
+  return longest;
+}
+
 void append_text(const SpTree& tree, const Graph& graph, int i, std::string& text) {
   const SpTree::Node& node = tree.node(i);
   if (node.kind == SpTree::Kind::kEmpty) text += "-";
@@ -243,19 +264,24 @@ void append_text(const SpTree& tree, const Graph& graph, int i, std::string& tex
 
 SpTree decompose_series_parallel(const Graph& graph) {
   const Lists successors = op_successors(graph);
-  SpReduction reduction = two_terminal_graph(successors);
+  const std::vector<double> weight = weights(graph);
+  SpReduction reduction = two_terminal_graph(successors, weight);
   bool exact = reduction.reduced();
   if (!exact) {
-    reduction = two_terminal_graph(transitive_reduction(graph, successors));
+    reduction = two_terminal_graph(transitive_reduction(graph, successors), weight);
     exact = reduction.reduced();
   }
   while (!reduction.reduced()) {
-    if (!reduction.tie_dangling_parts()) reduction.linearise_smallest_pieces();
+    if (!reduction.tie_dangling_parts()) reduction.cut_smallest_pieces();
     reduction.reduce();
   }
   SpTree tree = TreeBuilder(reduction.parts()).build(reduction.root());
   tree.exact = exact;
-  if (!exact) tree.added_order = ordered_pairs(tree) - ordered_pairs(graph);
+  if (!exact) {
+    tree.added_order = ordered_pairs(tree) - ordered_pairs(graph);
+    const double length = reduction.parts()[static_cast<std::size_t>(reduction.root())].length;
+    tree.stretch = std::max(0.0, length / longest_path(successors, weight) - 1);
+  }
   return tree;
 }
 

@@ -35,6 +35,8 @@ struct SpTree {
                       // contains its dependencies stands in for it
   // What that order costs: pairs of operators that it orders and the graph does not.
   std::int64_t added_order = 0;
+  // By which part of itself the longest path grows, in forward FLOPs.
+  double stretch = 0;
 
   const Node& node(int i) const { return nodes[static_cast<std::size_t>(i)]; }
 };
@@ -43,8 +45,10 @@ struct SpTree {
 // reduction is taken first where the plain graph does not reduce), nor do operators that
 // all have the same several successors. Where the graph is still not series-parallel,
 // loose ends inside a piece (a loss in the middle of a branch) end where the piece ends,
-// and the smallest pieces that do not reduce are put in a series in the order of their
-// operators. Near linear, but for the transitive reduction. Deterministic.
+// and the smallest pieces that do not reduce are cut in two, again and again: each by a
+// moment that some operators come before and the others after, chosen to lengthen the
+// longest path least. Near linear, but for the transitive reduction and such pieces, which
+// take the square of their size. Deterministic.
 SpTree decompose_series_parallel(const Graph& graph);
 
 // "S(op0 P(S(op1 op2) -) op3)": operators by name, an empty branch as "-".

@@ -1,12 +1,9 @@
 // What is done where no series or parallel reduction applies: parts that dangle are tied
-// in, then the smallest pieces with one entry and one exit are put in a series. Pieces are found by
-// dominators: the piece that begins at s ends at the first vertex t that all paths from s meet, and
-// it has no other entry exactly when s is the last vertex that all paths to t have met.
+// in, then the smallest pieces with one entry and one exit are cut in two (sp_cut.cc). Pieces are
+// found by dominators: the piece that begins at s ends at the first vertex t that all paths from s
+// meet, and it has no other entry exactly when s is the last vertex that all paths to t have met.
 
 #include <algorithm>
-#include <functional>
-#include <map>
-#include <queue>
 #include <utility>
 
 #include "base/error.h"
@@ -149,40 +146,7 @@ std::vector<std::vector<int>> SpReduction::components(const std::vector<int>& in
   return result;
 }
 
-// The part with the smallest operator among those whose predecessors are placed comes
-// next. (Parts are not simply sorted: an order imposed by tie_dangling_parts() may go
-// against the numbers.)
-void SpReduction::linearise_between(int from, int to, const std::vector<int>& inside) {
-  using Ready = std::pair<std::int32_t, int>;  // smallest operator, edge
-  std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
-  const auto push = [&](int e) {
-    const SpPart& part = parts_[static_cast<std::size_t>(edges_[static_cast<std::size_t>(e)].part)];
-    ready.emplace(part.kind == SpPart::Kind::kEmpty ? -1 : part.min_op, e);
-  };
-  std::map<int, int> waiting;  // vertex inside -> parts that lead to it and are not placed
-  for (const int v : inside) {
-    const Vertex& vertex = vertices_[static_cast<std::size_t>(v)];
-    waiting[v] = vertex.in_degree;
-    for (const int e : vertex.in) {
-      const Edge& edge = edges_[static_cast<std::size_t>(e)];
-      if (edge.live && edge.from == from) push(e);
-    }
-  }
-  int line = add_part({});
-  while (!ready.empty()) {
-    const int e = ready.top().second;
-    ready.pop();
-    const Edge edge = edges_[static_cast<std::size_t>(e)];
-    line = series(line, edge.part);
-    remove_edge(e);
-    const auto head = waiting.find(edge.to);
-    if (head == waiting.end() || --head->second > 0) continue;
-    for (const int next : live_out(edge.to)) push(next);
-  }
-  add_edge(from, to, line);
-}
-
-void SpReduction::linearise_smallest_pieces() {
+void SpReduction::cut_smallest_pieces() {
   const std::vector<int> order = topological_order();
   const std::vector<int> exit = dominators(order, false, {});
   const std::vector<int> entry = dominators(order, true, {});
@@ -202,7 +166,7 @@ void SpReduction::linearise_smallest_pieces() {
     const std::vector<int> inside = interior(s, t, exit_of, marks);
     if (inside.empty()) continue;
     for (const std::vector<int>& component : components(inside, marks)) {
-      linearise_between(s, t, component);
+      cut_between(s, t, component);
     }
     any = true;
   }

@@ -31,14 +31,16 @@ int SpReduction::series(int left, int right) {
   const SpPart& b = parts_[static_cast<std::size_t>(right)];
   if (a.kind == SpPart::Kind::kEmpty) return right;
   if (b.kind == SpPart::Kind::kEmpty) return left;
-  return add_part({SpPart::Kind::kSeries, OpId(), left, right, std::min(a.min_op, b.min_op)});
+  return add_part({SpPart::Kind::kSeries, OpId(), left, right, std::min(a.min_op, b.min_op),
+                   a.ops + b.ops, a.length + b.length});
 }
 
 int SpReduction::parallel(int left, int right) {
   const SpPart& a = parts_[static_cast<std::size_t>(left)];
   const SpPart& b = parts_[static_cast<std::size_t>(right)];
   if (a.kind == SpPart::Kind::kEmpty && b.kind == SpPart::Kind::kEmpty) return left;
-  return add_part({SpPart::Kind::kParallel, OpId(), left, right, std::min(a.min_op, b.min_op)});
+  return add_part({SpPart::Kind::kParallel, OpId(), left, right, std::min(a.min_op, b.min_op),
+                   a.ops + b.ops, std::max(a.length, b.length)});
 }
 
 // A second edge between the same vertices is a parallel reduction at once.

@@ -19,6 +19,8 @@ struct SpPart {
   int left = -1;
   int right = -1;
   std::int32_t min_op = INT32_MAX;  // the smallest operator below; none: INT32_MAX
+  std::int64_t ops = 0;             // operators below
+  double length = 0;                // of the longest path through it
 };
 
 // Edges are parts, vertices the moments between them. The graph stays acyclic.
@@ -42,9 +44,11 @@ class SpReduction {
   // likewise for the source. Imposes an order. Returns whether anything moved.
   bool tie_dangling_parts();
 
-  // Puts every smallest irreducible piece between two vertices in a series, where
-  // dependencies leave a choice by the smallest operator. Requires: no reduction applies.
-  void linearise_smallest_pieces();
+  // Cuts every smallest irreducible piece between two vertices in two by a moment that comes
+  // after a part of it and before the rest: of all such moments the one that lengthens the longest
+  // path least, and of these the one that orders the fewest operators anew. Imposes an order.
+  // Requires: no reduction applies.
+  void cut_smallest_pieces();
 
   const std::vector<SpPart>& parts() const { return parts_; }
   int root() const;  // the part of the only edge. Requires: reduced().
@@ -75,7 +79,7 @@ class SpReduction {
                             std::vector<bool>& seen) const;
   std::vector<std::vector<int>> components(const std::vector<int>& inside,
                                            std::vector<bool>& waiting) const;
-  void linearise_between(int from, int to, const std::vector<int>& inside);
+  void cut_between(int from, int to, const std::vector<int>& inside);
 
   std::vector<SpPart> parts_;
   std::vector<Edge> edges_;
