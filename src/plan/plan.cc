@@ -77,8 +77,12 @@ void reorder(std::vector<T>& items, const std::vector<StageId>& order) {
 }  // namespace
 
 std::vector<StageEdge> data_edges(const Graph& graph, const std::vector<Stage>& stages) {
+  return data_edges(graph, needs_gradient(graph), stages);
+}
+
+std::vector<StageEdge> data_edges(const Graph& graph, const std::vector<bool>& needs,
+                                  const std::vector<Stage>& stages) {
   const std::vector<StageId> owner = stage_of_ops(graph, stages);
-  const std::vector<bool> needs = needs_gradient(graph);
   std::map<std::pair<StageId, StageId>, StageEdge> edges;
   for (std::size_t i = 0; i < graph.op_count(); ++i) {
     const Operator& op = graph.ops[i];
@@ -132,9 +136,13 @@ void add_chain_order(Plan& plan) {
 }
 
 void canonicalise(Plan& plan, const Graph& graph) {
+  canonicalise(plan, graph, needs_gradient(graph));
+}
+
+void canonicalise(Plan& plan, const Graph& graph, const std::vector<bool>& needs) {
   for (Stage& stage : plan.stages) std::ranges::sort(stage.ops);
   std::erase_if(plan.edges, [](const StageEdge& edge) { return edge.kind == EdgeKind::kData; });
-  std::vector<StageEdge> implied = data_edges(graph, plan.stages);
+  std::vector<StageEdge> implied = data_edges(graph, needs, plan.stages);
   plan.edges.insert(plan.edges.end(), implied.begin(), implied.end());
 
   const std::vector<StageId> order = running_order(plan);

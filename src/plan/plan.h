@@ -115,6 +115,9 @@ void validate(const Plan& plan, const Graph& graph, const Cluster& cluster,
 // provides cross no edge: every rank reads them itself. A gradient comes back where an
 // operator that reads the tensor passes one on (a metric does not).
 std::vector<StageEdge> data_edges(const Graph& graph, const std::vector<Stage>& stages);
+// The same for callers that ask often: `needs` is needs_gradient(graph).
+std::vector<StageEdge> data_edges(const Graph& graph, const std::vector<bool>& needs,
+                                  const std::vector<Stage>& stages);
 
 // Tensors that other stages read of this one, ascending.
 std::vector<TensorId> leaving_tensors(const Plan& plan, StageId stage);
@@ -126,6 +129,7 @@ void add_chain_order(Plan& plan);
 // Sorts stages into an order in which they can run (ties: the stage with the smallest
 // operator first) and rebuilds data edges. Requires: convex stages, acyclic.
 void canonicalise(Plan& plan, const Graph& graph);
+void canonicalise(Plan& plan, const Graph& graph, const std::vector<bool>& needs);
 
 // Stages on the longest path (data and order edges). Requires: acyclic.
 int pipeline_depth(const Plan& plan);

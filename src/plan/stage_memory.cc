@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "cost/task_memory.h"
 
 namespace graphpipe {
 namespace {
@@ -56,25 +55,40 @@ bool share_a_device(const Stage& a, const Stage& b) {
   });
 }
 
-// [stage]: most samples that stages hold at once along a path from `from` to it, both ends
-// included; 0 where there is no path. Edges lead to later stages (P3).
-std::vector<std::int64_t> samples_along_paths(const Plan& plan, StageId from) {
-  std::vector<std::int64_t> along(plan.stages.size(), 0);
-  along[from.index()] = samples_at_once(plan.stage(from));
-  for (const StageEdge& edge : plan.edges) {  // sorted by the stage they leave
-    const std::int64_t here = along[edge.from.index()];
-    if (here == 0) continue;
-    std::int64_t& there = along[edge.to.index()];
-    there = std::max(there, here + samples_at_once(plan.stage(edge.to)));
+// Most samples that stages hold at once along a path from one stage to another, both ends
+// included. Edges lead to later stages (P3) and are sorted by the stage they leave.
+std::int64_t samples_along_paths(const Plan& plan, StageId from, StageId to) {
+  std::vector<std::int64_t> along(to.index() - from.index() + 1, 0);  // [stage - from]
+  along[0] = samples_at_once(plan.stage(from));
+  auto edge = std::ranges::lower_bound(plan.edges, from, {}, &StageEdge::from);
+  for (; edge != plan.edges.end() && edge->from < to; ++edge) {
+    const std::int64_t here = along[edge->from.index() - from.index()];
+    if (here == 0 || edge->to > to) continue;
+    std::int64_t& there = along[edge->to.index() - from.index()];
+    there = std::max(there, here + samples_at_once(plan.stage(edge->to)));
   }
-  return along;
+  return along.back();
 }
 
 // How far the producer may be ahead of the consumer by what it has in flight.
-std::int64_t samples_ahead(const Plan& plan, const StageEdge& edge) {
-  if (shares_devices(plan)) return plan.stage(edge.from).in_flight_samples;
+std::int64_t samples_ahead(const Plan& plan, const StageEdge& edge, bool shares) {
+  if (shares) return plan.stage(edge.from).in_flight_samples;
+  if (plan.schedule != ScheduleKind::kZbH1) {  // as warm_up_samples() has it
+    return plan.stage(edge.from).in_flight_samples - plan.stage(edge.to).in_flight_samples;
+  }
   const std::vector<std::int64_t> warm_up = warm_up_samples(plan);
   return warm_up[edge.from.index()] - warm_up[edge.to.index()];
+}
+
+// `shares`: shares_devices(plan).
+std::int64_t window_samples(const Plan& plan, const StageEdge& edge, bool shares) {
+  const Stage& from = plan.stage(edge.from);
+  const Stage& to = plan.stage(edge.to);
+  const std::int64_t unit = samples_at_once(to);
+  const std::int64_t ahead = samples_ahead(plan, edge, shares) + samples_at_once(from);
+  const std::int64_t between = samples_along_paths(plan, edge.from, edge.to);
+  const std::int64_t window = round_up(std::max({2 * unit, ahead, between}), unit);
+  return std::min(window, round_up(plan.mini_batch, unit));
 }
 
 // Whether a task's samples here go to several tasks there, in several messages.
@@ -92,14 +106,14 @@ bool is_cut(const Stage& own, const Stage& other) {
 class EdgeBuffers {
  public:
   EdgeBuffers(const Plan& plan, const Graph& graph, const std::vector<bool>& needs,
-              const StageEdge& edge, const Stage& own, const Stage& other)
+              const StageEdge& edge, const Stage& own, const Stage& other, bool shares)
       : graph_(graph),
         needs_(needs),
         edge_(edge),
         own_(own),
         other_(other),
         mini_batch_(plan.mini_batch),
-        window_(channel_window_samples(plan, edge)) {}
+        window_(window_samples(plan, edge, shares)) {}
 
   // Messages of one task of this end.
   std::int64_t task_bytes(bool backward) const { return tasks_bytes(1, 0, backward); }
@@ -174,18 +188,18 @@ class EdgeBuffers {
 // backwards are in halves: gradients then stay to the weight half, of as many tasks as are in
 // flight.
 std::int64_t buffers_bytes(const Plan& plan, const Graph& graph, const std::vector<bool>& needs,
-                           StageId id) {
+                           StageId id, bool shares) {
   const Stage& own = plan.stage(id);
   std::int64_t bytes = 0;
   std::int64_t before_forward = 0;
   std::int64_t before_backward = 0;
   for (const StageEdge& edge : plan.edges) {
     if (edge.to == id) {
-      const EdgeBuffers in(plan, graph, needs, edge, own, plan.stage(edge.from));
+      const EdgeBuffers in(plan, graph, needs, edge, own, plan.stage(edge.from), shares);
       bytes += in.posted_bytes(false) + (edge.gradient ? in.sent_bytes(true) : 0);
       before_forward += in.task_bytes(false);
     } else if (edge.from == id) {
-      const EdgeBuffers out(plan, graph, needs, edge, own, plan.stage(edge.to));
+      const EdgeBuffers out(plan, graph, needs, edge, own, plan.stage(edge.to), shares);
       bytes += out.sent_bytes(false) + (edge.gradient ? out.posted_bytes(true) : 0);
       before_backward += edge.gradient ? out.task_bytes(true) : 0;
     }
@@ -201,17 +215,17 @@ std::int64_t buffers_bytes(const Plan& plan, const Graph& graph, const std::vect
 // Tasks of one replica whose values exist, at most. Where a stage on the same device reads them
 // and sends no gradient back that would come before the end, they wait for its last pass.
 std::int64_t tasks_held(const Plan& plan, const Graph& graph, const std::vector<bool>& needs,
-                        StageId id) {
+                        StageId id, bool shares) {
   const Stage& stage = plan.stage(id);
   const bool backward = has_backward(graph, needs, stage);
   const std::int64_t own = samples_in_flight(plan, stage, backward);
   std::int64_t held = own;
   for (const StageEdge& edge : plan.edges) {
-    if (edge.from != id || edge.kind != EdgeKind::kData) continue;
+    if (!shares || edge.from != id || edge.kind != EdgeKind::kData) continue;
     const Stage& reader = plan.stage(edge.to);
     if (!share_a_device(stage, reader) || (edge.gradient && backward)) continue;
     const std::int64_t there = samples_in_flight(plan, reader, has_backward(graph, needs, reader));
-    held = std::max(held, own + channel_window_samples(plan, edge) + there);
+    held = std::max(held, own + window_samples(plan, edge, shares) + there);
   }
   return divide_up(std::min(held, round_up(plan.mini_batch, samples_at_once(stage))),
                    samples_at_once(stage));
@@ -257,9 +271,11 @@ std::int64_t made_for_neighbours(const Plan& plan, const Graph& graph, StageId i
   return bytes;
 }
 
-// Whether another stage holds one of the stage's parameters.
-bool shares_params(const Plan& plan, const Graph& graph, StageId id,
-                   const std::vector<ParamId>& own) {
+// Whether another stage holds one of the stage's trained parameters.
+bool shares_params(const Plan& plan, const Graph& graph, const TrainingFacts& facts, StageId id,
+                   std::vector<ParamId> own) {
+  std::erase_if(own, [&](ParamId param) { return !facts.tied[param.index()]; });
+  if (own.empty()) return false;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     if (StageId(s) == id) continue;
     for (const OpId op : plan.stages[s].ops) {
@@ -365,22 +381,22 @@ std::int64_t message_bytes(const Graph& graph, const StageEdge& edge, std::int64
 }
 
 std::int64_t channel_window_samples(const Plan& plan, const StageEdge& edge) {
-  const Stage& from = plan.stage(edge.from);
-  const Stage& to = plan.stage(edge.to);
-  const std::int64_t unit = samples_at_once(to);
-  const std::int64_t ahead = samples_ahead(plan, edge) + samples_at_once(from);
-  const std::int64_t between = samples_along_paths(plan, edge.from)[edge.to.index()];
-  const std::int64_t window = round_up(std::max({2 * unit, ahead, between}), unit);
-  return std::min(window, round_up(plan.mini_batch, unit));
+  return window_samples(plan, edge, shares_devices(plan));
 }
 
 StageMemory stage_memory(const Plan& plan, const Graph& graph, const CostModel& costs,
                          const DeviceType& device, StageId id) {
+  return stage_memory(plan, graph, training_facts(costs, graph, device), costs, device, id);
+}
+
+StageMemory stage_memory(const Plan& plan, const Graph& graph, const TrainingFacts& facts,
+                         const CostModel& costs, const DeviceType& device, StageId id) {
   const Stage& stage = plan.stage(id);
-  const std::vector<bool> needs = needs_gradient(graph);
+  const std::vector<bool>& needs = facts.needs;
+  const bool shares = shares_devices(plan);
   const std::int64_t samples = samples_per_task(stage);
   const bool backward = has_backward(graph, needs, stage);
-  const std::int64_t tasks = tasks_held(plan, graph, needs, id);
+  const std::int64_t tasks = tasks_held(plan, graph, needs, id, shares);
   StageMemory memory = stage_static_memory(graph, stage.ops, plan.optimizer);
   const TaskMemory task = task_memory(costs, graph, needs, stage.ops, leaving_tensors(plan, id),
                                       samples, device, plan.schedule == ScheduleKind::kZbH1);
@@ -400,8 +416,8 @@ StageMemory stage_memory(const Plan& plan, const Graph& graph, const CostModel& 
   const std::vector<ParamId> params = stage_params(graph, stage.ops);
   memory.reduction_bytes = reduction_bound_bytes(
       memory.gradients_bytes, largest_gradient_bytes(graph, params),
-      shares_params(plan, graph, id, params) ? devices_used(plan) : device_count(stage));
-  memory.buffers_bytes = buffers_bytes(plan, graph, needs, id);
+      shares_params(plan, graph, facts, id, params) ? devices_used(plan) : device_count(stage));
+  memory.buffers_bytes = buffers_bytes(plan, graph, needs, id, shares);
   memory.workspace_bytes = task.forward_bytes;
   if (backward) {
     const bool halves = plan.schedule == ScheduleKind::kZbH1;
@@ -410,7 +426,7 @@ StageMemory stage_memory(const Plan& plan, const Graph& graph, const CostModel& 
                                              gathered_bytes(plan, graph, needs, id, samples));
     // Of tasks whose backward has run, until they end: those of a rank's other stages, and
     // those that wait for their weight half.
-    if (halves || shares_devices(plan)) {
+    if (halves || shares) {
       memory.saved_bytes += tasks * (task.input_gradient_bytes + (halves ? task.seed_bytes : 0));
     }
     if (halves) memory.workspace_bytes = std::max(memory.workspace_bytes, task.weight_half_bytes);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cost/cost_model.h"
+#include "cost/task_memory.h"
 #include "plan/plan.h"
 
 namespace graphpipe {
@@ -91,5 +92,8 @@ std::int64_t channel_window_samples(const Plan& plan, const StageEdge& edge);
 // several stages, of what each adds.
 StageMemory stage_memory(const Plan& plan, const Graph& graph, const CostModel& costs,
                          const DeviceType& device, StageId stage);
+// The same for callers that ask often: `facts` is training_facts() of the graph.
+StageMemory stage_memory(const Plan& plan, const Graph& graph, const TrainingFacts& facts,
+                         const CostModel& costs, const DeviceType& device, StageId stage);
 
 }  // namespace graphpipe

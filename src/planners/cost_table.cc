@@ -27,6 +27,11 @@ CostTable& CostTable::of_device(DeviceId device) {
   return by_type_.try_emplace(type, *problem_, cluster.type_of(device)).first->second;
 }
 
+const std::vector<OpId>& CostTable::readers(TensorId tensor) {
+  if (readers_.empty()) readers_ = consumers(*problem_->graph);
+  return readers_[tensor.index()];
+}
+
 const CostTable::Column& CostTable::at(std::int64_t samples) {
   const auto [at, fresh] = columns_.try_emplace(samples);
   Column& column = at->second;

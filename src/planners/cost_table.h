@@ -46,12 +46,14 @@ class CostTable {
   const Problem& problem() const { return *problem_; }
   const DeviceType& device() const { return device_; }
   const TrainingFacts& facts() const { return facts_; }
+  const std::vector<OpId>& readers(TensorId tensor);
 
  private:
   const Problem* problem_;
   DeviceType device_;
   TrainingFacts facts_;
   std::map<std::int64_t, Column> columns_;
+  std::vector<std::vector<OpId>> readers_;  // [tensor]; empty: not asked yet
   std::map<int, CostTable> by_type_;  // where the cluster has several
 };
 

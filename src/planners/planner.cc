@@ -16,8 +16,14 @@ std::string PlanOptions::text() const {
 
 StageMemory fit_by_recompute(Plan& plan, const Problem& problem, const DeviceType& device,
                              StageId id, std::int64_t limit_bytes) {
+  return fit_by_recompute(plan, problem, training_facts(*problem.costs, *problem.graph, device),
+                          device, id, limit_bytes);
+}
+
+StageMemory fit_by_recompute(Plan& plan, const Problem& problem, const TrainingFacts& facts,
+                             const DeviceType& device, StageId id, std::int64_t limit_bytes) {
   const auto memory = [&] {
-    return stage_memory(plan, *problem.graph, *problem.costs, device, id);
+    return stage_memory(plan, *problem.graph, facts, *problem.costs, device, id);
   };
   const StageMemory kept = memory();
   if (!problem.options.recompute || kept.total() <= limit_bytes) return kept;
@@ -30,11 +36,12 @@ StageMemory fit_by_recompute(Plan& plan, const Problem& problem, const DeviceTyp
 }
 
 FullestStage fit_stages(Plan& plan, const Problem& problem, const DeviceType& device) {
+  const TrainingFacts facts = training_facts(*problem.costs, *problem.graph, device);
   FullestStage fullest;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const StageId stage(s);
     const std::int64_t bytes =
-        fit_by_recompute(plan, problem, device, stage, device.memory_bytes).total();
+        fit_by_recompute(plan, problem, facts, device, stage, device.memory_bytes).total();
     if (bytes > fullest.bytes) fullest = {stage, bytes};
   }
   return fullest;

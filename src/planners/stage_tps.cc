@@ -17,27 +17,35 @@ struct Traffic {
   bool any = false;
 };
 
-Traffic traffic(const Graph& graph, const std::vector<OpId>& ops, std::int64_t samples) {
-  const std::vector<bool> needs = needs_gradient(graph);
-  std::vector<bool> inside(graph.op_count());
-  for (const OpId op : ops) inside[op.index()] = true;
-  // Tensors that the stage reads from others, and that others read from it.
-  std::vector<bool> comes(graph.tensors.size());
-  std::vector<bool> goes(graph.tensors.size());
-  for (std::size_t i = 0; i < graph.op_count(); ++i) {
-    for (const TensorId in : graph.ops[i].inputs) {
+// Tensors that the stage reads from others, and that others read from it, each once.
+Traffic traffic(CostTable& table, const std::vector<OpId>& ops, std::int64_t samples) {
+  const Graph& graph = *table.problem().graph;
+  const std::vector<bool>& needs = table.facts().needs;
+  const auto inside = [&](OpId op) { return std::ranges::binary_search(ops, op); };
+  Traffic result;
+  std::vector<TensorId> read;
+  for (const OpId op : ops) {
+    for (const TensorId in : graph.op(op).inputs) {
       const OpId producer = graph.tensor(in).producer;
-      if (!producer.valid() || inside[producer.index()] == inside[i]) continue;
-      (inside[i] ? comes : goes)[in.index()] = true;
+      if (producer.valid() && !inside(producer)) read.push_back(in);
+    }
+    for (const TensorId out : graph.op(op).outputs) {
+      const bool goes = std::ranges::any_of(table.readers(out), [&](OpId r) { return !inside(r); });
+      if (!goes) continue;
+      result.any = true;
+      const std::int64_t bytes = tensor_bytes(graph.tensor(out), samples);
+      result.out_bytes += bytes;
+      if (needs[out.index()]) result.in_bytes += bytes;
     }
   }
-  Traffic result;
-  for (std::size_t t = 0; t < graph.tensors.size(); ++t) {
-    if (!comes[t] && !goes[t]) continue;
+  std::ranges::sort(read);
+  const auto repeats = std::ranges::unique(read);
+  read.erase(repeats.begin(), repeats.end());
+  for (const TensorId in : read) {
     result.any = true;
-    const std::int64_t bytes = tensor_bytes(graph.tensors[t], samples);
-    (comes[t] ? result.in_bytes : result.out_bytes) += bytes;
-    if (needs[t]) (comes[t] ? result.out_bytes : result.in_bytes) += bytes;
+    const std::int64_t bytes = tensor_bytes(graph.tensor(in), samples);
+    result.in_bytes += bytes;
+    if (needs[in.index()]) result.out_bytes += bytes;
   }
   return result;
 }
@@ -55,7 +63,7 @@ double stage_tps_s(CostTable& table, const std::vector<OpId>& ops, std::int64_t 
     if (recompute) compute_s += column.recompute_s[op.index()];
   }
   compute_s *= compute_slowdown(cluster);
-  const Traffic messages = traffic(*table.problem().graph, ops, share);
+  const Traffic messages = traffic(table, ops, share);
   const Link& link = worst_link(cluster);
   double link_s = 0;
   if (messages.any) {
@@ -100,7 +108,7 @@ class Floor {
   Floor(CostTable& table, const Plan& plan)
       : table_(table),
         plan_(plan),
-        needs_(needs_gradient(*table.problem().graph)),
+        needs_(table.facts().needs),
         has_backward_(stages_with_backward(plan, *table.problem().graph)) {}
 
   double seconds() {
@@ -237,7 +245,7 @@ class Floor {
 
   CostTable& table_;
   const Plan& plan_;
-  std::vector<bool> needs_;
+  const std::vector<bool>& needs_;
   std::vector<bool> has_backward_;
 };
 

@@ -41,7 +41,8 @@ class GraphPlanner {
         tree_(decompose_series_parallel(*problem.graph)),
         empty_(empty_plan(problem, "graphpipe")) {}
 
-  PlanResult plan() {
+  // `why`: say why there is no plan.
+  PlanResult plan(bool why) {
     PlanResult result;
     if (problem_.graph->ops.empty()) {
       result.reason = "the graph has no operators";
@@ -67,9 +68,11 @@ class GraphPlanner {
     } else if (stopped_) {
       result.status = PlanStatus::kGaveUp;
       result.reason = "stopped before a plan was found";
-    } else {
+    } else if (why) {
       rules.loose_windows = !again.empty();
-      result.reason = why_infeasible(table_, tree_, rules, sizes);
+      result.reason = why_infeasible(table_, tree_, rules, sizes, [this](const Problem& other) {
+        return GraphPlanner(other, budget_).plan(false).status == PlanStatus::kOk;
+      });
     }
     return result;
   }
@@ -77,7 +80,7 @@ class GraphPlanner {
  private:
   // A micro-batch size at which there are strategies.
   struct Size {
-    std::int64_t micro_batch = 0;
+    std::unique_ptr<TargetSearch> search;
     double least_target_s = 0;
     std::vector<Strategy> front;
   };
@@ -94,15 +97,17 @@ class GraphPlanner {
     best_s_ = std::numeric_limits<double>::infinity();
     double least_s = 0;  // of the size before
     for (auto b = sizes.rbegin(); b != sizes.rend() && !context_->stopped(); ++b) {
-      TargetSearch search(*context_, *b);
-      if (even_s(search.costs()) > best_s_ || least_s > kHopelessSize * best_s_) continue;
-      const std::optional<double> least = search.least_target(kTargetPrecision);
+      auto search = std::make_unique<TargetSearch>(*context_, *b);
+      if (even_s(search->costs()) > best_s_ || least_s > kHopelessSize * best_s_) continue;
+      const std::optional<double> least = search->least_target(kTargetPrecision);
       if (!least) continue;
-      least_s = iteration_s(search.costs(), *least);
-      found.push_back({*b, *least, front_strategies(search, *least)});
-      add_drafts(search.costs(), found.back().front);
+      least_s = iteration_s(search->costs(), *least);
+      std::vector<Strategy> front = front_strategies(*search, *least);
+      add_drafts(search->costs(), front);
+      found.push_back({std::move(search), *least, std::move(front)});
     }
     for (const Size& size : found) refine(size);
+    if (!context_->stopped()) add_single_stages(sizes);
     stopped_ = context_->stopped();
     work_ = context_->work;
   }
@@ -125,13 +130,34 @@ class GraphPlanner {
     }
   }
 
+  // The whole graph as one stage, for each size on the number of devices that seems best: targets
+  // near the least one do not lead there, but fill and drain may.
+  void add_single_stages(const std::vector<std::int64_t>& sizes) {
+    const Span all = {0, static_cast<int>(context_->pieces.positions.size())};
+    context_->accumulator.clear();
+    context_->accumulator.add(all);
+    const StageSums sums = context_->accumulator.sums();
+    for (const std::int64_t b : sizes) {
+      const StageCosts costs(context_->columns, b, context_->rules);
+      std::optional<PlanDraft> best;
+      for (int width = 0; width < costs.width_count(); ++width) {
+        const Span spans[] = {all};
+        const double tps_s = costs.tps_at_level_s(sums, spans, width, 1);
+        if (!costs.fits(sums, spans, width, 1, tps_s)) continue;
+        PlanDraft draft =
+            estimate_draft(problem_, context_->pieces, costs, {{{{all}, width, 1}}, 1, tps_s});
+        if (!best || draft.iteration_s < best->iteration_s) best = std::move(draft);
+      }
+      if (best) drafts_.push_back(std::move(*best));
+    }
+  }
+
   // Refines where that may lead to the best estimate.
   void refine(const Size& size) {
-    TargetSearch search(*context_, size.micro_batch);
-    const StageCosts& costs = search.costs();
+    const StageCosts& costs = size.search->costs();
     if (even_s(costs) > best_s_) return;
     if (iteration_s(costs, size.least_target_s) > kWorthRefining * best_s_) return;
-    add_drafts(costs, refined_strategies(*context_, search, size.least_target_s, size.front));
+    add_drafts(costs, refined_strategies(*context_, *size.search, size.least_target_s, size.front));
   }
 
   // Makes plans of the drafts, best estimates first.
@@ -143,7 +169,7 @@ class GraphPlanner {
       const std::int64_t left = budget_.candidates - proposed[draft.micro_batch];
       if (left <= 0) continue;
       const StageCosts costs(context_->columns, draft.micro_batch, context_->rules);
-      const Plan plan = make_plan(problem_, empty_, context_->pieces, costs, draft);
+      const Plan plan = make_plan(table_, empty_, context_->pieces, costs, draft);
       std::vector<Plan> plans = with_in_flight(plan, table_, PlanMemory(*context_, costs, plan));
       if (plans.empty()) refused_.insert(draft.micro_batch);
       if (static_cast<std::int64_t>(plans.size()) > left)
@@ -183,7 +209,7 @@ class GraphPlanner {
 }  // namespace
 
 PlanResult plan_graphpipe(const Problem& problem, const Budget& budget) {
-  return GraphPlanner(problem, budget).plan();
+  return GraphPlanner(problem, budget).plan(true);
 }
 
 std::optional<double> least_target_s(const Problem& problem, std::int64_t micro_batch,

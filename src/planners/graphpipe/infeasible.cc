@@ -20,6 +20,11 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // More devices than this are not proposed.
 constexpr int kMostDevices = 1024;
 
+// From the number that may do, counts growing by this part of themselves are tried up to so many
+// times as many.
+constexpr double kMoreDevices = 1.25;
+constexpr double kMostMore = 4;
+
 // The least memory that would do is found to within this part of it.
 constexpr double kMemoryPrecision = 0.01;
 
@@ -60,13 +65,19 @@ std::int64_t kept_bytes(const Problem& problem) {
   return stage_static_memory(*problem.graph, all, problem.options.optimizer).static_bytes();
 }
 
-// A strategy that fits: for certain, since messages are counted from above.
+// A strategy that fits: for certain with loose windows, where messages are counted from above.
 struct Way {
   int devices = 0;
   std::int64_t micro_batch = 0;
 };
 
-// The problem on devices of another memory, or more of them.
+// The rules with loose windows.
+SearchRules certain(SearchRules rules) {
+  rules.loose_windows = true;
+  return rules;
+}
+
+// The problem on devices of another memory, or, by the rules, more of them.
 class Relaxed {
  public:
   Relaxed(const Problem& problem, const SpTree& tree, SearchRules rules, std::int64_t memory_bytes)
@@ -74,7 +85,6 @@ class Relaxed {
     for (DeviceType& type : cluster_.types) type.memory_bytes = memory_bytes;
     problem_.cluster = &cluster_;
     table_ = std::make_unique<CostTable>(problem_);
-    rules_.loose_windows = true;
     context_ = std::make_unique<SearchContext>(*table_, tree, rules_, budget_);
   }
 
@@ -138,12 +148,13 @@ class Relaxed {
 class WhyInfeasible {
  public:
   WhyInfeasible(CostTable& table, const SpTree& tree, const SearchRules& rules,
-                const std::vector<std::int64_t>& micro_batches)
+                const std::vector<std::int64_t>& micro_batches, const HasPlan& has_plan)
       : table_(table),
         tree_(tree),
         rules_(rules),
         problem_(table.problem()),
         sizes_(micro_batches),
+        has_plan_(has_plan),
         devices_(problem_.cluster->device_count()),
         limit_(table.device().memory_bytes) {
     for (int d = 0; d < devices_; ++d) {
@@ -185,17 +196,9 @@ class WhyInfeasible {
     if (const std::string nearest = nearest_text(); !nearest.empty()) {
       text += "; the nearest: " + nearest;
     }
-    SearchRules more = rules_;
-    more.devices = kMostDevices;
-    Relaxed wide(problem_, tree_, more, limit_);
-    std::optional<Way> least;
-    for (const std::int64_t b : sizes_) {
-      const std::optional<Way> way = wide.fewest(b);
-      if (way && (!least || way->devices < least->devices)) least = way;
-    }
-    if (least && least->devices > devices_) {
-      text += fmt::format("; {} devices at micro-batch {} would do", least->devices,
-                          least->micro_batch);
+    if (const std::optional<Way> way = more_devices()) {
+      text +=
+          fmt::format("; {} devices at micro-batch {} would do", way->devices, way->micro_batch);
     }
     if (const std::int64_t b = smaller_micro_batch(); b > 0) {
       text += fmt::format("; micro-batch {} would do on {}", b, devices_text());
@@ -210,11 +213,47 @@ class WhyInfeasible {
     return devices_ == 1 ? "1 device" : fmt::format("{} devices", devices_);
   }
 
+  // The fewest for which there is a plan at the micro-batch size that may do with the fewest.
+  std::optional<Way> more_devices() {
+    SearchRules rules = rules_;
+    rules.devices = kMostDevices;
+    rules.loose_windows = false;
+    Relaxed wide(problem_, tree_, rules, limit_);
+    std::optional<Way> least;
+    for (const std::int64_t b : sizes_) {
+      const std::optional<Way> way = wide.fewest(b);
+      if (way && (!least || way->devices < least->devices)) least = way;
+    }
+    if (!least) return std::nullopt;
+    // What it leaves out may take more.
+    const double most = std::min<double>(kMostDevices, kMostMore * least->devices);
+    double devices = std::max(least->devices, devices_ + 1);
+    for (; devices <= most; devices = std::max(devices + 1, devices * kMoreDevices)) {
+      const Way way = {static_cast<int>(devices), least->micro_batch};
+      if (has_plan(way)) return way;
+    }
+    return std::nullopt;
+  }
+
+  bool has_plan(const Way& way) const {
+    Cluster cluster = *problem_.cluster;
+    cluster.device_type.resize(static_cast<std::size_t>(way.devices), cluster.device_type[0]);
+    int group = 1;
+    for (std::size_t i = 0; i + 1 < cluster.levels.size(); ++i) {
+      group *= cluster.levels[i].group_size;
+    }
+    cluster.levels.back().group_size = (way.devices + group - 1) / group;
+    Problem problem = problem_;
+    problem.cluster = &cluster;
+    problem.options.micro_batches = {way.micro_batch};
+    return has_plan_(problem);
+  }
+
   // The largest that is smaller than all that the options have.
   std::int64_t smaller_micro_batch() {
     std::int64_t b = 1;
     while (2 * b < sizes_.front()) b *= 2;
-    Relaxed same(problem_, tree_, rules_, limit_);
+    Relaxed same(problem_, tree_, certain(rules_), limit_);
     for (; b >= 1 && b < sizes_.front(); b /= 2) {
       const std::optional<Way> way = same.fewest(b);
       if (way && way->devices <= devices_) return b;
@@ -226,7 +265,7 @@ class WhyInfeasible {
   // that takes it.
   std::string nearest_text() {
     const auto does = [&](std::int64_t bytes) -> std::int64_t {
-      Relaxed relaxed(problem_, tree_, rules_, bytes);
+      Relaxed relaxed(problem_, tree_, certain(rules_), bytes);
       for (const std::int64_t b : sizes_) {
         if (const std::optional<Way> way = relaxed.fewest(b); way && way->devices <= devices_) {
           return b;
@@ -253,7 +292,7 @@ class WhyInfeasible {
       }
     }
     memory_that_does_ = high;
-    return Relaxed(problem_, tree_, rules_, high).fullest_stage(micro_batch, limit_);
+    return Relaxed(problem_, tree_, certain(rules_), high).fullest_stage(micro_batch, limit_);
   }
 
   CostTable& table_;
@@ -261,6 +300,7 @@ class WhyInfeasible {
   const SearchRules& rules_;
   const Problem& problem_;
   const std::vector<std::int64_t>& sizes_;
+  const HasPlan& has_plan_;
   int devices_;
   std::int64_t limit_;        // of the device that has the least
   std::int64_t largest_ = 0;  // of the one that has the most
@@ -271,8 +311,9 @@ class WhyInfeasible {
 }  // namespace
 
 std::string why_infeasible(CostTable& table, const SpTree& tree, const SearchRules& rules,
-                           const std::vector<std::int64_t>& micro_batches) {
-  return WhyInfeasible(table, tree, rules, micro_batches).text();
+                           const std::vector<std::int64_t>& micro_batches,
+                           const HasPlan& has_plan) {
+  return WhyInfeasible(table, tree, rules, micro_batches, has_plan).text();
 }
 
 }  // namespace graphpipe

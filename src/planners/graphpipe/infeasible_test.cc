@@ -75,6 +75,7 @@ std::int64_t number_in(const std::string& text, const std::string& pattern) {
 TEST(WhyInfeasible, WhatWouldDoDoes) {
   int certain = 0;
   int reasons = 0;
+  int counts = 0;
   const Dependencies before = {{}, {0}, {0}, {1}, {2}, {3, 4}, {5}};
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     TestProblem test = random_problem(before, 3, 16, true, seed);
@@ -91,6 +92,7 @@ TEST(WhyInfeasible, WhatWouldDoDoes) {
                    : 0;
     const std::int64_t devices = number_in(why, "; ([0-9]+) devices at micro-batch");
     if (devices == 0) continue;
+    ++counts;
     TestProblem larger = test;
     larger.cluster.device_type.assign(static_cast<std::size_t>(devices), 0);
     larger.cluster.levels.back().group_size = static_cast<int>(devices);
@@ -99,6 +101,7 @@ TEST(WhyInfeasible, WhatWouldDoDoes) {
   }
   EXPECT_GT(reasons, 20);
   EXPECT_GT(certain, 3);
+  EXPECT_GT(counts, 5);
 }
 
 }  // namespace

@@ -53,9 +53,9 @@ PlanDraft estimate_draft(const Problem& problem, const Pieces& pieces, const Sta
   return {costs.micro_batch(), std::move(strategy), steady + reduction};
 }
 
-Plan make_plan(const Problem& problem, const Plan& empty, const Pieces& pieces,
+Plan make_plan(const CostTable& table, const Plan& empty, const Pieces& pieces,
                const StageCosts& costs, const PlanDraft& draft) {
-  const DeviceType device = planning_device(*problem.cluster);
+  const Problem& problem = table.problem();
   Plan plan = empty;
   std::vector<int> widths;
   for (const StageDraft& stage : draft.strategy.stages) widths.push_back(costs.width(stage.width));
@@ -68,13 +68,15 @@ Plan make_plan(const Problem& problem, const Plan& empty, const Pieces& pieces,
     stage.in_flight_samples = draft.micro_batch;
     plan.stages.push_back(std::move(stage));
   }
-  canonicalise(plan, *problem.graph);
+  canonicalise(plan, *problem.graph, table.facts().needs);
   const std::vector<std::int64_t> in_flight = least_in_flight(plan);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     plan.stages[s].in_flight_samples = in_flight[s];
   }
+  if (!problem.options.recompute) return plan;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    fit_by_recompute(plan, problem, device, StageId(s), device.memory_bytes);
+    fit_by_recompute(plan, problem, table.facts(), table.device(), StageId(s),
+                     table.device().memory_bytes);
   }
   return plan;
 }

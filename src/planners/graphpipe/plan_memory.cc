@@ -28,13 +28,14 @@ PlanMemory::PlanMemory(SearchContext& context, const StageCosts& costs, const Pl
     }
     stages_.push_back(std::move(parts));
   }
+  depth_ = pipeline_depth(plan);
 }
 
 bool PlanMemory::fits(const Plan& plan, StageId id) const {
   const StageParts& parts = stages_[id.index()];
   const std::int64_t b = costs_.micro_batch();
   if (parts.width >= 0) {
-    std::int64_t window = costs_.device_count();
+    std::int64_t window = depth_;
     for (const Stage& stage : plan.stages) {
       window = std::max(window, (stage.in_flight_samples + b - 1) / b);
     }
@@ -45,7 +46,8 @@ bool PlanMemory::fits(const Plan& plan, StageId id) const {
     }
   }
   const CostTable& table = context_.columns.table();
-  return stage_memory(plan, *table.problem().graph, *table.problem().costs, table.device(), id)
+  return stage_memory(plan, *table.problem().graph, table.facts(), *table.problem().costs,
+                      table.device(), id)
              .total() <= costs_.memory_limit_bytes();
 }
 

@@ -27,6 +27,7 @@ class PlanMemory {
   SearchContext& context_;
   const StageCosts& costs_;
   std::vector<StageParts> stages_;
+  int depth_ = 1;
 };
 
 }  // namespace graphpipe

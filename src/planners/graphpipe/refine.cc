@@ -22,6 +22,10 @@ constexpr std::size_t kMostTried = 32;
 
 constexpr int kMostSteps = 100;
 
+// Of large graphs fewer: a step that is worked out counts with the dependencies that it looks
+// through.
+constexpr std::size_t kMostLookedThrough = 2'000'000;
+
 // A stage of more operators is not coarse: moving one of them gains little. Swaps are
 // tried where they are not more than this.
 constexpr std::size_t kMostMembers = 256;
@@ -87,11 +91,13 @@ class Refiner {
       stages_.push_back(worked_out(std::move(stage)));
     }
     update_times();
-    for (int i = 0; i < kMostSteps && !context_.stopped() && step(); ++i) continue;
+    for (int i = 0; i < kMostSteps && !spent() && !context_.stopped() && step(); ++i) continue;
     return drafts_of_stages();
   }
 
  private:
+  bool spent() const { return looked_through_ >= kMostLookedThrough; }
+
   Stage worked_out(Stage stage) {
     std::ranges::sort(stage.positions);
     stage.spans = runs_of(stage.positions);
@@ -155,8 +161,9 @@ class Refiner {
     const std::size_t tried = std::min(kMostTried, steps_.size());
     std::ranges::partial_sort(steps_, steps_.begin() + static_cast<std::ptrdiff_t>(tried), {},
                               &Step::compute_tps_s);
-    for (std::size_t i = 0; i < tried && steps_[i].compute_tps_s < bound_s_; ++i)
+    for (std::size_t i = 0; i < tried && !spent() && steps_[i].compute_tps_s < bound_s_; ++i) {
       try_step(steps_[i]);
+    }
     if (best_.empty()) return false;
     take_best();
     update_times();
@@ -300,6 +307,7 @@ class Refiner {
 
   void try_step(const Step& step) {
     ++context_.work;
+    looked_through_ += dependencies_.size();
     std::vector<std::pair<int, Stage>> changed;
     double slowest_s = 0;
     for (const Change& change : step.changes) {
@@ -386,6 +394,7 @@ class Refiner {
   std::vector<Step> steps_;                  // that may gain
   double bound_s_ = 0;                       // the slowest stage that the best step so far changes
   std::vector<std::pair<int, Stage>> best_;  // its stages; empty: none yet
+  std::size_t looked_through_ = 0;           // dependencies
 };
 
 }  // namespace

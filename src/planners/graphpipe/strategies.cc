@@ -12,12 +12,6 @@ namespace {
 // the least target and at targets so many times larger.
 constexpr double kStarts[] = {1, 1.2, 1.5};
 
-// Of a target's ways the fewest levels, the fewest devices, and one between.
-std::vector<Target> some_of(const std::vector<Target>& ways) {
-  if (ways.size() <= 3) return ways;
-  return {ways.front(), ways[ways.size() / 2], ways.back()};
-}
-
 Strategy strategy_of(TargetSearch& search, std::vector<StageDraft> stages) {
   Strategy strategy;
   for (const StageDraft& stage : stages) strategy.levels = std::max(strategy.levels, stage.level);
@@ -40,11 +34,14 @@ std::vector<Strategy> refined_strategies(SearchContext& context, TargetSearch& s
                                          double least_target_s,
                                          const std::vector<Strategy>& known) {
   std::vector<Strategy> refined;
+  std::vector<std::vector<StageDraft>> begun;
   for (const double start : kStarts) {
     for (const Target& target : some_of(search.ways(least_target_s * start))) {
       if (context.stopped()) return refined;
-      Strategy next =
-          strategy_of(search, refine_stages(context, search.costs(), search.stages(target)));
+      std::vector<StageDraft> stages = search.stages(target);
+      if (std::ranges::find(begun, stages) != begun.end()) continue;
+      begun.push_back(stages);
+      Strategy next = strategy_of(search, refine_stages(context, search.costs(), stages));
       const auto beats_next = [&](const Strategy& other) { return other.beats(next); };
       if (std::ranges::any_of(known, beats_next) || std::ranges::any_of(refined, beats_next)) {
         continue;

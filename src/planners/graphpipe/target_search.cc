@@ -50,20 +50,37 @@ const LineSolution& TargetSearch::solve(double target_s) {
   return root;
 }
 
-std::vector<Target> TargetSearch::ways(double target_s) {
-  std::vector<Target> ways;
-  for (const Entry& entry : solve(target_s).at.front()) {
-    ways.push_back({target_s, entry.level, entry.devices});
+std::vector<Target> some_of(const std::vector<Target>& ways) {
+  if (ways.size() <= 3) return ways;
+  return {ways.front(), ways[ways.size() / 2], ways.back()};
+}
+
+// Ways, and the stages of some of them, are kept: the solver's tables are gone with its next call.
+const TargetSearch::Known& TargetSearch::known(double target_s) {
+  const auto [found, fresh] = known_.try_emplace(target_s);
+  Known& known = found->second;
+  if (!fresh) return known;
+  const LineSolution& root = solve(target_s);
+  for (const Entry& entry : root.at.front()) {
+    known.ways.push_back({target_s, entry.level, entry.devices});
   }
-  return ways;
+  for (const Target& way : some_of(known.ways)) known.stages[way.levels] = trace(root, way.levels);
+  return known;
+}
+
+std::vector<Target> TargetSearch::ways(double target_s) { return known(target_s).ways; }
+
+std::vector<StageDraft> TargetSearch::trace(const LineSolution& root, int levels) {
+  const Frontier& frontier = root.at.front();
+  const auto entry = std::ranges::find(frontier, levels, &Entry::level);
+  GP_CHECK(entry != frontier.end(), "no way of {} levels", levels);
+  return trace_stages(context_.pieces, solver_, root, static_cast<int>(entry - frontier.begin()));
 }
 
 std::vector<StageDraft> TargetSearch::stages(const Target& target) {
-  const LineSolution& root = solve(target.target_s);
-  const Frontier& frontier = root.at.front();
-  const auto entry = std::ranges::find(frontier, target.levels, &Entry::level);
-  GP_CHECK(entry != frontier.end(), "no way of {} levels", target.levels);
-  return trace_stages(context_.pieces, solver_, root, static_cast<int>(entry - frontier.begin()));
+  const auto& stages = known(target.target_s).stages;
+  const auto found = stages.find(target.levels);
+  return found != stages.end() ? found->second : trace(solve(target.target_s), target.levels);
 }
 
 StageSums TargetSearch::sums(const StageDraft& stage) {

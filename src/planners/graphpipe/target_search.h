@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -53,6 +54,12 @@ class TargetSearch {
   const StageCosts& costs() const { return costs_; }
 
  private:
+  struct Known {
+    std::vector<Target> ways;
+    std::map<int, std::vector<StageDraft>> stages;  // [levels]: of those asked for first
+  };
+  const Known& known(double target_s);
+  std::vector<StageDraft> trace(const LineSolution& root, int levels);
   const LineSolution& solve(double target_s);
   // Feasible: the largest time per sample of its stages; infeasible: none.
   std::optional<double> reached(double target_s);
@@ -60,6 +67,10 @@ class TargetSearch {
   SearchContext& context_;
   StageCosts costs_;
   LineSolver solver_;
+  std::map<double, Known> known_;  // [target]
 };
+
+// Of a target's ways the fewest levels, the fewest devices, and one between.
+std::vector<Target> some_of(const std::vector<Target>& ways);
 
 }  // namespace graphpipe

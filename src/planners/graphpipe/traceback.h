@@ -12,6 +12,7 @@ struct StageDraft {
   std::vector<Span> spans;  // ascending
   int width = 0;            // an index into StageCosts' widths
   int level = 0;            // as the search had it
+  friend bool operator==(const StageDraft&, const StageDraft&) = default;
 };
 
 // The stages of entry `entry` at the beginning of the solver's root line, by first position:
