@@ -27,4 +27,10 @@ struct ImproveLimits {
 // The plan, or one that memory allows and that is faster by that measure.
 Plan improve_plan(Workbench& bench, const Plan& plan, ImproveBy by, const ImproveLimits& limits);
 
+// Improves several plans by the estimate, in rounds: those that are left share a round's work; of
+// those that meet one stays, and the slower half drops out. Returns what is left, the fastest
+// first: no more than `finals`.
+std::vector<Plan> race_plans(Workbench& bench, const std::vector<Plan>& starts, std::size_t finals,
+                             const ImproveLimits& limits);
+
 }  // namespace graphpipe

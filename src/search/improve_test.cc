@@ -107,6 +107,35 @@ TEST(ImprovePlan, NeverMakesAPlanSlowerOrWrong) {
   EXPECT_GT(gains, 10);
 }
 
+TEST(RacePlans, EndsWithTheFastestAndNoneTwice) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const TestProblem test = random_problem(kCrossed, 5, 24, false, seed);
+    const Problem problem = test.problem();
+    std::vector<Plan> starts = planner_named("graphpipe").plan(problem, Budget()).candidates;
+    starts.push_back(starts.front());
+    CostTable table(problem);
+    Workbench bench(table);
+    double fastest_s = 1e30;
+    for (const Plan& plan : starts) fastest_s = std::min(fastest_s, bench.estimate_s(plan));
+    const std::vector<Plan> ends = race_plans(bench, starts, 3, {kMuch, {}});
+    ASSERT_FALSE(ends.empty());
+    EXPECT_LE(ends.size(), 3U);
+    EXPECT_LE(bench.estimate_s(ends[0]), fastest_s) << "seed " << seed;
+    for (std::size_t i = 1; i < ends.size(); ++i) {
+      EXPECT_LE(bench.estimate_s(ends[i - 1]), bench.estimate_s(ends[i])) << "seed " << seed;
+      EXPECT_NE(plan_hash(ends[i - 1]), plan_hash(ends[i])) << "seed " << seed;
+    }
+  }
+}
+
+TEST(RacePlans, HasNoEndsWithoutStarts) {
+  const TestProblem test = random_problem(kBranches, 6, 24, false, 3);
+  const Problem problem = test.problem();
+  CostTable table(problem);
+  Workbench bench(table);
+  EXPECT_TRUE(race_plans(bench, {}, 2, {kMuch, {}}).empty());
+}
+
 TEST(ImprovePlan, IsTheSameEveryTime) {
   const TestProblem test = random_problem(kBranches, 6, 24, false, 3);
   const Plan start = planner_named("graphpipe").plan(test.problem(), Budget()).candidates.back();

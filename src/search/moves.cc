@@ -2,18 +2,14 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
+#include <tuple>
 #include <utility>
 
-#include "graph/order.h"
+#include "search/op_groups.h"
 
 namespace graphpipe {
 namespace {
-
-// A stage of more operators is cut where its work halves, quarters, ... only: one operator more
-// or less gains little.
-constexpr std::size_t kMostMembers = 192;
 
 // With so many stages at most, operators are tried on all of them, else on neighbours alone.
 constexpr std::size_t kMostTargets = 12;
@@ -21,135 +17,32 @@ constexpr std::size_t kMostTargets = 12;
 // Operators are passed on from stage to stage over so many stages that pass them, in all.
 constexpr int kMostPassed = 40;
 
-using Ops = std::vector<OpId>;
+// Of pairs of stages that may be merged, so many with the least work.
+constexpr std::size_t kMostPairs = 256;
 
-Ops without(const Ops& ops, const Ops& part) {
-  Ops rest;
-  std::ranges::set_difference(ops, part, std::back_inserter(rest));
-  return rest;
-}
-
-Ops joined(const Ops& a, const Ops& b) {
-  Ops both;
-  std::ranges::set_union(a, b, std::back_inserter(both));
-  return both;
-}
-
-std::vector<std::size_t> stages_of_ops(const Graph& graph, const std::vector<Stage>& stages) {
-  std::vector<std::size_t> stage_of(graph.op_count());
-  for (std::size_t s = 0; s < stages.size(); ++s) {
-    for (const OpId op : stages[s].ops) stage_of[op.index()] = s;
-  }
-  return stage_of;
-}
+// With more stages none are made to change places.
+constexpr std::size_t kMostPlaced = 128;
 
 bool may_be_so_wide(const Problem& problem, std::size_t devices, std::int64_t micro_batch) {
   if (devices > 1 && !problem.options.data_parallel) return false;
   return static_cast<std::int64_t>(devices) <= micro_batch;
 }
 
-// A stage's operators with what they depend on inside the stage.
-class Members {
- public:
-  Members(const Graph& graph, const Ops& ops) : ops_(ops) {
-    std::map<OpId, std::size_t> index;
-    for (std::size_t i = 0; i < ops.size(); ++i) index[ops[i]] = i;
-    before_.resize(ops.size());
-    for (std::size_t i = 0; i < ops.size(); ++i) {
-      for (const TensorId in : graph.op(ops[i]).inputs) {
-        const auto from = index.find(graph.tensor(in).producer);
-        if (from != index.end()) before_[i].push_back(from->second);
-      }
-    }
-  }
-
-  // Operators that may leave together.
-  std::vector<Ops> groups() const {
-    std::set<Ops> groups;
-    for (Ops& part : parts()) {
-      if (part.size() <= kMostMembers) {
-        add_cones(part, groups);
-      } else {
-        add_cuts(part, groups);
-      }
-      groups.insert(std::move(part));
-    }
-    groups.erase(ops_);
-    return {groups.begin(), groups.end()};
-  }
-
- private:
-  std::size_t root(std::vector<std::size_t>& parent, std::size_t i) const {
-    while (parent[i] != i) i = parent[i] = parent[parent[i]];
-    return i;
-  }
-
-  // What hangs together, each ascending.
-  std::vector<Ops> parts() const {
-    std::vector<std::size_t> parent(ops_.size());
-    std::iota(parent.begin(), parent.end(), std::size_t{0});
-    for (std::size_t i = 0; i < ops_.size(); ++i) {
-      for (const std::size_t from : before_[i]) parent[root(parent, from)] = root(parent, i);
-    }
-    std::map<std::size_t, Ops> parts;
-    for (std::size_t i = 0; i < ops_.size(); ++i) parts[root(parent, i)].push_back(ops_[i]);
-    std::vector<Ops> list;
-    for (auto& [first, part] : parts) list.push_back(std::move(part));
-    return list;
-  }
-
-  // Each operator with all before it, and with all after it.
-  void add_cones(const Ops& part, std::set<Ops>& groups) const {
-    std::vector<std::size_t> at;
-    for (std::size_t i = 0; i < ops_.size(); ++i) {
-      if (std::ranges::binary_search(part, ops_[i])) at.push_back(i);
-    }
-    std::vector<std::vector<char>> behind(ops_.size());  // [i][j]: j is before i
-    for (const std::size_t i : at) {
-      std::vector<char>& own = behind[i];
-      own.assign(ops_.size(), 0);
-      own[i] = 1;
-      for (const std::size_t from : before_[i]) {
-        for (std::size_t j = 0; j <= from; ++j) own[j] = own[j] | behind[from][j];
-      }
-    }
-    for (const std::size_t i : at) {
-      Ops up;
-      Ops down;
-      for (const std::size_t j : at) {
-        if (behind[i][j] != 0) up.push_back(ops_[j]);
-        if (behind[j][i] != 0) down.push_back(ops_[j]);
-      }
-      groups.insert(std::move(up));
-      groups.insert(std::move(down));
-    }
-  }
-
-  // Heads and tails of 1, 2, 4, ... operators.
-  static void add_cuts(const Ops& part, std::set<Ops>& groups) {
-    const auto size = static_cast<std::ptrdiff_t>(part.size());
-    for (std::ptrdiff_t n = 1; n < size; n *= 2) {
-      groups.insert(Ops(part.begin(), part.begin() + n));
-      groups.insert(Ops(part.end() - n, part.end()));
-    }
-  }
-
-  const Ops& ops_;
-  std::vector<std::vector<std::size_t>> before_;  // indices
-};
-
 class MoveList {
  public:
   MoveList(Workbench& bench, const Layout& layout, double limit_s)
-      : bench_(bench), layout_(layout), limit_s_(limit_s) {
+      : bench_(bench), layout_(layout), limit_s_(limit_s), stage_of_(bench.graph().op_count()) {
     std::vector<bool> used(static_cast<std::size_t>(bench.problem().cluster->device_count()));
-    for (const Stage& stage : layout.stages) {
-      for (const DeviceId device : stage.devices) used[device.index()] = true;
+    for (std::size_t s = 0; s < layout.stages.size(); ++s) {
+      for (const DeviceId device : layout.stages[s].devices) used[device.index()] = true;
+      for (const OpId op : layout.stages[s].ops) stage_of_[op.index()] = s;
     }
     for (std::size_t d = 0; d < used.size(); ++d) {
       if (!used[d]) unused_.emplace_back(d);
     }
   }
+
+  const std::vector<std::size_t>& stage_of() const { return stage_of_; }
 
   // Replaces stages; a number one past the last is a new stage, one without operators goes.
   void add(std::vector<std::pair<std::size_t, Stage>> changed) {
@@ -161,36 +54,44 @@ class MoveList {
       slowest_s = std::max(slowest_s, bench_.stage_s(stage));
       if (slowest_s >= limit_s_) return;
     }
-    Move move{layout_, slowest_s};
-    for (auto& [s, stage] : changed) {
-      if (s == move.layout.stages.size()) move.layout.stages.emplace_back();
-      move.layout.stages[s] = std::move(stage);
-    }
-    std::erase_if(move.layout.stages, [](const Stage& stage) { return stage.ops.empty(); });
-    moves_.push_back(std::move(move));
+    moves_.push_back({std::move(changed), layout_.hops, slowest_s});
   }
-  void add_whole(Layout layout) {
-    double slowest_s = 0;
-    for (const Stage& stage : layout.stages) {
-      if (!may_be_so_wide(bench_.problem(), stage.devices.size(), stage.micro_batch)) return;
-      slowest_s = std::max(slowest_s, bench_.stage_s(stage));
+
+  // All stages with something changed.
+  template <typename Change>
+  void add_for_all(Change change) {
+    std::vector<std::pair<std::size_t, Stage>> changed;
+    for (std::size_t s = 0; s < layout_.stages.size(); ++s) {
+      changed.emplace_back(s, layout_.stages[s]);
+      change(changed.back().second);
     }
-    if (slowest_s < limit_s_) moves_.push_back({std::move(layout), slowest_s});
+    add(std::move(changed));
   }
+  // Of one stage.
+  template <typename Change>
+  void add_for(std::size_t s, Change change) {
+    Stage stage = layout_.stages[s];
+    change(stage);
+    add({{s, std::move(stage)}});
+  }
+  void add_hops(std::int64_t hops) { moves_.push_back({{}, hops, 0}); }
 
   void move_operators(std::size_t from) {
     const Stage& source = layout_.stages[from];
-    for (const Ops& group : Members(bench_.graph(), source.ops).groups()) {
+    list_kinds();
+    const double all_s = bench_.compute_s(source.ops, source);
+    for (const Ops& group : groups_of(source.ops)) {
+      group_s_.assign(kinds_.size(), -1);
+      if (all_s - group_s(group, from) >= limit_s_) continue;
       Stage rest = source;
       rest.ops = without(source.ops, group);
-      const double rest_s = bench_.stage_s(rest);
-      if (rest_s >= limit_s_) continue;
       for (const std::size_t to : targets(from, group)) {
+        if (own_s_[to] + group_s(group, to) >= limit_s_) continue;
         Stage more = layout_.stages[to];
         more.ops = joined(more.ops, group);
         add({{from, rest}, {to, std::move(more)}});
       }
-      split_off(from, group);
+      split_off(from, group, std::move(rest));
     }
   }
 
@@ -198,9 +99,10 @@ class MoveList {
   // until one has room. For each neighbour alone move_operators() knows better.
   void pass_on(std::size_t from) {
     left_to_expand_ = kMostPassed;
-    std::vector<bool> passed(layout_.stages.size());
-    passed[from] = true;
-    pass_on(layout_.stages, from, passed, 0);
+    passed_.assign(layout_.stages.size(), false);
+    passed_[from] = true;
+    passing_ = {{from, layout_.stages[from].ops}};
+    pass_on_the_last();
   }
 
   // More devices for a stage: unused ones, or one or half of another's.
@@ -224,7 +126,13 @@ class MoveList {
     }
   }
 
-  void merge_stages(const std::vector<std::pair<std::size_t, std::size_t>>& pairs) {
+  void merge_stages(std::vector<std::pair<std::size_t, std::size_t>> pairs) {
+    if (pairs.size() > kMostPairs) {
+      list_kinds();
+      std::ranges::stable_sort(
+          pairs, {}, [&](const auto& pair) { return own_s_[pair.first] + own_s_[pair.second]; });
+      pairs.resize(kMostPairs);
+    }
     for (const auto& [a, b] : pairs) {
       Stage both = layout_.stages[a];
       const Stage& other = layout_.stages[b];
@@ -252,70 +160,105 @@ class MoveList {
     return stage;
   }
 
+  std::vector<Ops> groups_of(const Ops& ops) const {
+    std::vector<Ops> groups = groups_that_may_leave(bench_.graph(), ops);
+    for (const Ops& group : groups) bench_.count_ops(group.size());
+    return groups;
+  }
+
+  // What a stage takes now; and kinds: stages on which operators take the same.
+  void list_kinds() {
+    if (!own_s_.empty()) return;
+    const Cluster& cluster = *bench_.problem().cluster;
+    std::map<std::tuple<int, std::int64_t, std::size_t, Replication>, std::size_t> known;
+    for (std::size_t s = 0; s < layout_.stages.size(); ++s) {
+      const Stage& stage = layout_.stages[s];
+      own_s_.push_back(bench_.stage_s(stage));
+      const std::tuple kind{cluster.device_type[stage.devices[0].index()], stage.micro_batch,
+                            stage.devices.size(), stage.replication};
+      kinds_.push_back(known.try_emplace(kind, known.size()).first->second);
+    }
+  }
+
+  // What the group computes on a stage, over the mini-batch.
+  double group_s(const Ops& group, std::size_t stage) {
+    double& known_s = group_s_[kinds_[stage]];
+    if (known_s < 0) known_s = bench_.compute_s(group, layout_.stages[stage]);
+    return known_s;
+  }
+
   // Of the given devices n, those in the stage's nodes first.
   std::vector<DeviceId> nearest(const std::vector<DeviceId>& devices, const Stage& stage,
                                 std::size_t n) const {
     const Cluster& cluster = *bench_.problem().cluster;
-    std::vector<DeviceId> sorted = devices;
-    const auto distance = [&](DeviceId d) {
+    std::vector<std::pair<int, DeviceId>> sorted;
+    for (const DeviceId d : devices) {
       int least = static_cast<int>(cluster.levels.size());
       for (const DeviceId own : stage.devices) {
         least = std::min(least, d == own ? 0 : level_between(cluster, d, own));
       }
-      return least;
-    };
-    std::ranges::stable_sort(sorted, {}, distance);
-    sorted.resize(std::min(n, sorted.size()));
-    return sorted;
+      sorted.emplace_back(least, d);
+    }
+    std::ranges::stable_sort(sorted, {}, &std::pair<int, DeviceId>::first);
+    std::vector<DeviceId> taken;
+    for (const auto& [distance, d] : sorted) {
+      if (taken.size() < n) taken.push_back(d);
+    }
+    return taken;
   }
 
-  void pass_on(const std::vector<Stage>& stages, std::size_t from, std::vector<bool>& passed,
-               int steps) {
+  // passing_: the stages that have passed something on, with what they have left, and at the end
+  // the one that is to go on.
+  void pass_on_the_last() {
     if (left_to_expand_-- == 0) return;
-    const std::vector<std::size_t> stage_of = stages_of_ops(bench_.graph(), stages);
+    const std::size_t from = passing_.back().first;
+    const Ops ops = passing_.back().second;
+    const Stage& source = layout_.stages[from];
+    const double all_s = bench_.compute_s(ops, source);
     std::map<std::size_t, std::pair<double, Ops>> least;  // by neighbour: seconds, operators
-    for (Ops& group : Members(bench_.graph(), stages[from].ops).groups()) {
-      const double group_s = bench_.task_s(group, stages[from]);
-      const std::vector<std::size_t> near = neighbours(stage_of, from, group);
-      const bool any = std::ranges::any_of(near, [&](std::size_t to) {
-        return !passed[to] && (!least.contains(to) || group_s < least[to].first);
-      });
-      if (!any) continue;
-      Stage rest = stages[from];
-      rest.ops = without(rest.ops, group);
-      if (bench_.stage_s(rest) >= limit_s_) continue;
-      for (const std::size_t to : near) {
-        if (passed[to]) continue;
+    for (Ops& group : groups_of(ops)) {
+      const double group_s = bench_.compute_s(group, source);
+      if (all_s - group_s >= limit_s_) continue;
+      for (const std::size_t to : neighbours(from, group)) {
+        if (passed_[to]) continue;
         const auto [found, fresh] = least.try_emplace(to, group_s, group);
         if (!fresh && group_s < found->second.first) found->second = {group_s, group};
       }
     }
     for (const auto& [to, given] : least) {
-      std::vector<Stage> changed = stages;
-      changed[from].ops = without(stages[from].ops, given.second);
-      changed[to].ops = joined(stages[to].ops, given.second);
-      if (bench_.stage_s(changed[to]) < limit_s_) {
-        if (steps > 0) add_stages(std::move(changed));
-        continue;
+      const Ops& group = given.second;
+      passing_.back().second = without(ops, group);
+      passing_.emplace_back(to, joined(layout_.stages[to].ops, group));
+      Stage more = layout_.stages[to];
+      more.ops = passing_.back().second;
+      if (bench_.stage_s(more) < limit_s_) {
+        if (passing_.size() > 2) add_passing();
+      } else {
+        for (const OpId op : group) stage_of_[op.index()] = to;
+        passed_[to] = true;
+        pass_on_the_last();
+        passed_[to] = false;
+        for (const OpId op : group) stage_of_[op.index()] = from;
       }
-      passed[to] = true;
-      pass_on(changed, to, passed, steps + 1);
-      passed[to] = false;
+      passing_.pop_back();
     }
+    passing_.back().second = ops;
   }
 
-  void add_stages(std::vector<Stage> stages) {
-    Layout changed = layout_;
-    changed.stages = std::move(stages);
-    add_whole(std::move(changed));
+  void add_passing() {
+    std::vector<std::pair<std::size_t, Stage>> changed;
+    for (const auto& [s, ops] : passing_) {
+      changed.emplace_back(s, layout_.stages[s]);
+      changed.back().second.ops = ops;
+    }
+    add(std::move(changed));
   }
 
-  std::vector<std::size_t> neighbours(const std::vector<std::size_t>& stage_of, std::size_t from,
-                                      const Ops& group) const {
+  std::vector<std::size_t> neighbours(std::size_t from, const Ops& group) const {
     std::vector<std::size_t> near;
     for (const OpId op : group) {
       for (const OpId other : bench_.neighbours(op)) {
-        const std::size_t s = stage_of[other.index()];
+        const std::size_t s = stage_of_[other.index()];
         if (s != from && std::ranges::find(near, s) == near.end()) near.push_back(s);
       }
     }
@@ -325,27 +268,19 @@ class MoveList {
 
   std::vector<std::size_t> targets(std::size_t from, const Ops& group) const {
     const std::size_t count = layout_.stages.size();
-    std::vector<bool> wanted(count, count <= kMostTargets);
-    if (count > kMostTargets) {
-      const std::vector<std::size_t> stage_of = stages_of_ops(bench_.graph(), layout_.stages);
-      for (const OpId op : group) {
-        for (const OpId other : bench_.neighbours(op)) wanted[stage_of[other.index()]] = true;
-      }
-    }
+    if (count > kMostTargets) return neighbours(from, group);
     std::vector<std::size_t> targets;
     for (std::size_t s = 0; s < count; ++s) {
-      if (wanted[s] && s != from) targets.push_back(s);
+      if (s != from) targets.push_back(s);
     }
     return targets;
   }
 
   // A stage of its own, on unused devices or on a fair share of the stage's.
-  void split_off(std::size_t from, const Ops& group) {
+  void split_off(std::size_t from, const Ops& group, Stage rest) {
     const Stage& source = layout_.stages[from];
     Stage alone = source;
     alone.ops = group;
-    Stage rest = source;
-    rest.ops = without(source.ops, group);
     if (!unused_.empty()) {
       alone.devices = nearest(unused_, source, source.devices.size());
       add({{from, rest}, {layout_.stages.size(), alone}});
@@ -356,7 +291,7 @@ class MoveList {
     }
     const std::size_t width = source.devices.size();
     if (width < 2) return;
-    const double share = bench_.task_s(group, source) / bench_.task_s(source.ops, source);
+    const double share = group_s(group, from) / bench_.compute_s(source.ops, source);
     const auto fair = static_cast<std::ptrdiff_t>(std::clamp<double>(
         share * static_cast<double>(width) + 0.5, 1, static_cast<double>(width - 1)));
     alone.devices.assign(source.devices.begin(), source.devices.begin() + fair);
@@ -367,15 +302,20 @@ class MoveList {
   Workbench& bench_;
   const Layout& layout_;
   double limit_s_;
+  std::vector<std::size_t> stage_of_;  // [op]
   std::vector<DeviceId> unused_;
   std::vector<Move> moves_;
+  std::vector<double> own_s_;       // [stage]
+  std::vector<std::size_t> kinds_;  // [stage]
+  std::vector<double> group_s_;     // [kind]: of the group at hand; below 0: not asked yet
   int left_to_expand_ = 0;
+  std::vector<bool> passed_;  // [stage]
+  std::vector<std::pair<std::size_t, Ops>> passing_;
 };
 
 // Pairs that send to one another or to the same stage.
-std::vector<std::pair<std::size_t, std::size_t>> near_pairs(Workbench& bench,
-                                                            const Layout& layout) {
-  const std::vector<std::size_t> stage_of = stages_of_ops(bench.graph(), layout.stages);
+std::vector<std::pair<std::size_t, std::size_t>> near_pairs(
+    const Workbench& bench, const std::vector<std::size_t>& stage_of) {
   std::set<std::pair<std::size_t, std::size_t>> pairs;
   std::map<std::size_t, std::set<std::size_t>> feeders;
   for (const auto& [from, to] : bench.dependencies()) {
@@ -411,25 +351,95 @@ void add_own_sizes(MoveList& list, const Layout& layout, const PlanOptions& opti
   for (std::size_t s = 0; s < layout.stages.size(); ++s) {
     if (options.per_stage_micro_batch) {
       for (const std::int64_t other : next_sizes(sizes, layout.stages[s].micro_batch)) {
-        Layout changed = layout;
-        changed.stages[s].micro_batch = other;
-        list.add_whole(std::move(changed));
+        list.add_for(s, [&](Stage& stage) { stage.micro_batch = other; });
       }
     }
     for (const int k : options.kfkb) {
       if (k == layout.stages[s].kfkb) continue;
-      Layout changed = layout;
-      changed.stages[s].kfkb = k;
-      list.add_whole(std::move(changed));
-      if (s > 0) continue;
-      changed = layout;
-      for (Stage& stage : changed.stages) stage.kfkb = k;
-      list.add_whole(std::move(changed));
+      list.add_for(s, [&](Stage& stage) { stage.kfkb = k; });
+      if (s == 0) list.add_for_all([&](Stage& stage) { stage.kfkb = k; });
     }
   }
 }
 
+// Bytes a sample that go from node to node, of stages on other devices than the plan's.
+class NodeTraffic {
+ public:
+  NodeTraffic(const Workbench& bench, const Layout& layout, const Plan& plan)
+      : cluster_(*bench.problem().cluster), edges_of_(layout.stages.size()) {
+    std::map<OpId, std::size_t> by_first;
+    for (std::size_t s = 0; s < layout.stages.size(); ++s) {
+      by_first[layout.stages[s].ops.front()] = s;
+      devices_.push_back(&layout.stages[s].devices);
+    }
+    for (const StageEdge& edge : plan.edges) {
+      double bytes = 0;
+      for (const TensorId tensor : edge.tensors) {
+        bytes += static_cast<double>(tensor_bytes(bench.graph().tensor(tensor), 1));
+      }
+      const std::size_t from = by_first.at(plan.stage(edge.from).ops.front());
+      const std::size_t to = by_first.at(plan.stage(edge.to).ops.front());
+      edges_of_[from].push_back(edges_.size());
+      edges_of_[to].push_back(edges_.size());
+      edges_.push_back({from, to, bytes});
+    }
+  }
+
+  // How much less there is when two stages change places.
+  double saved_by(std::size_t a, std::size_t b) {
+    const double before = around(a, b);
+    std::swap(devices_[a], devices_[b]);
+    const double after = around(a, b);
+    std::swap(devices_[a], devices_[b]);
+    return before - after;
+  }
+
+ private:
+  struct Edge {
+    std::size_t from = 0;
+    std::size_t to = 0;
+    double bytes = 0;
+  };
+
+  double around(std::size_t a, std::size_t b) const {
+    double bytes = 0;
+    for (const std::size_t edge : edges_of_[a]) bytes += bytes_apart(edges_[edge]);
+    for (const std::size_t edge : edges_of_[b]) {
+      const bool counted = edges_[edge].from == a || edges_[edge].to == a;
+      if (!counted) bytes += bytes_apart(edges_[edge]);
+    }
+    return bytes;
+  }
+
+  double bytes_apart(const Edge& edge) const {
+    double apart = 0;
+    for (const DeviceId a : *devices_[edge.from]) {
+      for (const DeviceId b : *devices_[edge.to]) {
+        apart += level_between(cluster_, a, b) > 0 ? 1 : 0;
+      }
+    }
+    const std::size_t pairs = devices_[edge.from]->size() * devices_[edge.to]->size();
+    return edge.bytes * apart / static_cast<double>(pairs);
+  }
+
+  const Cluster& cluster_;
+  std::vector<const std::vector<DeviceId>*> devices_;  // [stage]
+  std::vector<Edge> edges_;
+  std::vector<std::vector<std::size_t>> edges_of_;  // [stage]
+};
+
 }  // namespace
+
+Layout after(const Layout& layout, const Move& move) {
+  Layout next = layout;
+  next.hops = move.hops;
+  for (const auto& [s, stage] : move.changed) {
+    if (s == next.stages.size()) next.stages.emplace_back();
+    next.stages[s] = stage;
+  }
+  std::erase_if(next.stages, [](const Stage& stage) { return stage.ops.empty(); });
+  return next;
+}
 
 std::vector<Move> moves_from(Workbench& bench, const Layout& layout, std::size_t stage,
                              double limit_s) {
@@ -445,54 +455,30 @@ std::vector<Move> whole_moves(Workbench& bench, const Layout& layout, double lim
   const Problem& problem = bench.problem();
   const std::vector<std::int64_t> sizes = micro_batch_sizes(problem);
   for (const std::int64_t other : next_sizes(sizes, layout.stages[0].micro_batch)) {
-    Layout changed = layout;
-    for (Stage& stage : changed.stages) stage.micro_batch = other;
-    list.add_whole(std::move(changed));
+    list.add_for_all([&](Stage& stage) { stage.micro_batch = other; });
   }
   add_own_sizes(list, layout, problem.options, sizes);
   for (const std::int64_t hops :
        {std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, Layout::kAllInFlight}) {
-    if (hops == layout.hops || layout.stages.size() == 1) continue;
-    Layout changed = layout;
-    changed.hops = hops;
-    list.add_whole(std::move(changed));
+    if (hops != layout.hops && layout.stages.size() > 1) list.add_hops(hops);
   }
-  list.merge_stages(near_pairs(bench, layout));
+  list.merge_stages(near_pairs(bench, list.stage_of()));
   return list.take();
 }
 
 std::vector<Move> placement_moves(Workbench& bench, const Layout& layout, const Plan& plan) {
-  const Cluster& cluster = *bench.problem().cluster;
-  const auto bytes = [&](const std::vector<Stage>& stages) {
-    std::map<OpId, const Stage*> by_first;
-    for (const Stage& stage : stages) by_first[stage.ops.front()] = &stage;
-    double total = 0;
-    for (const StageEdge& edge : plan.edges) {
-      const Stage& from = *by_first.at(plan.stage(edge.from).ops.front());
-      const Stage& to = *by_first.at(plan.stage(edge.to).ops.front());
-      double apart = 0;
-      for (const DeviceId a : from.devices) {
-        for (const DeviceId b : to.devices) apart += level_between(cluster, a, b) > 0 ? 1 : 0;
-      }
-      double per_sample = 0;
-      for (const TensorId tensor : edge.tensors) {
-        per_sample += static_cast<double>(tensor_bytes(bench.graph().tensor(tensor), 1));
-      }
-      total += per_sample * apart / static_cast<double>(from.devices.size() * to.devices.size());
-    }
-    return total;
-  };
-  const double now = bytes(layout.stages);
   std::vector<Move> moves;
+  if (layout.stages.size() > kMostPlaced) return moves;
+  NodeTraffic traffic(bench, layout, plan);
   for (std::size_t a = 0; a < layout.stages.size(); ++a) {
     for (std::size_t b = a + 1; b < layout.stages.size(); ++b) {
-      const Stage& left = layout.stages[a];
-      const Stage& right = layout.stages[b];
+      Stage left = layout.stages[a];
+      Stage right = layout.stages[b];
       if (left.devices.size() != right.devices.size()) continue;
-      Layout swapped = layout;
-      std::swap(swapped.stages[a].devices, swapped.stages[b].devices);
-      const double then = bytes(swapped.stages);
-      if (then < now) moves.push_back({std::move(swapped), then});
+      const double saved = traffic.saved_by(a, b);
+      if (saved <= 0) continue;
+      std::swap(left.devices, right.devices);
+      moves.push_back({{{a, std::move(left)}, {b, std::move(right)}}, layout.hops, -saved});
     }
   }
   std::ranges::stable_sort(moves, {}, &Move::slowest_s);

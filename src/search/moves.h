@@ -2,6 +2,9 @@
 
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "search/workbench.h"
@@ -9,9 +12,13 @@
 namespace graphpipe {
 
 struct Move {
-  Layout layout;
+  // Stages that change, by their place; one past the last is new, one without operators goes.
+  std::vector<std::pair<std::size_t, Stage>> changed;
+  std::int64_t hops = 1;
   double slowest_s = 0;  // of the stages that change: Workbench::stage_s()
 };
+
+Layout after(const Layout& layout, const Move& move);
 
 // Steps that take work from a stage: operators of it - one with all before it in the stage, one
 // with all after it, a part that hangs together - to another stage, to a new one on some of the

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <set>
+#include <map>
+#include <numeric>
 #include <utility>
 
 #include "planners/stage_tps.h"
@@ -24,13 +25,18 @@ using Clock = std::chrono::steady_clock;
 constexpr double kNotWorth = 5e-4;
 
 // Local improvement: from so many plans of the planner's, each with a floor of no more than so
-// many times the lowest, by so much work in all (Workbench::work()); then from so many of what
-// was found, by so much work each.
+// many times the lowest, by so much work in all (Workbench::work()); so many of what was found
+// are simulated, and so many go on by so much work each.
 constexpr std::size_t kMostStarts = 8;
 constexpr double kWorthStarting = 1.6;
-constexpr std::int64_t kEstimatedWork = 1'000'000;
-constexpr std::size_t kMostFinals = 2;
-constexpr std::int64_t kSimulatedWork = 250'000;
+constexpr std::int64_t kEstimatedWork = 800'000;
+constexpr std::size_t kMostFinals = 3;
+constexpr std::size_t kMostClimbs = 1;
+constexpr std::int64_t kSimulatedWork = 40'000;
+
+// Before that, of the planner's plans those with the lowest estimates are simulated: one, and
+// more while they take no more than so much work in all.
+constexpr std::int64_t kJudgingWork = 6'000;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -102,9 +108,8 @@ class Judge {
  public:
   Judge(const Problem& problem, std::vector<Plan> plans)
       : table_(problem), plans_(std::move(plans)) {
-    std::vector<double> floor_s;
-    for (const Plan& plan : plans_) floor_s.push_back(iteration_floor_s(table_, plan));
-    for (std::size_t i = 0; i < plans_.size(); ++i) waiting_.push_back({i, floor_s[i]});
+    for (const Plan& plan : plans_) floor_s_.push_back(iteration_floor_s(table_, plan));
+    for (std::size_t i = 0; i < plans_.size(); ++i) waiting_.push_back({i, floor_s_[i]});
     std::ranges::stable_sort(waiting_, {}, &Waiting::floor_s);
   }
 
@@ -114,39 +119,31 @@ class Judge {
     weigh(result.weighed);
     result.status = PlanStatus::kInfeasible;
     while (result.status != PlanStatus::kOk && !waiting_.empty()) {
-      const std::vector<Judged> judged = simulate();
-      for (const Judged& one : judged) {
-        result.weighed[one.plan].iteration_s = one.trace.iteration_s;
-      }
-      settle(judged, result);
+      simulate_lowest_floors();
+      settle(result);
     }
   }
 
-  // Goes on from unlike plans by local steps that the estimate finds faster, and from the fastest
-  // of where they lead by steps that the simulator finds faster. Requires: judge() found a plan.
+  // The same after local steps: from unlike plans by steps that the estimate finds faster, and
+  // from the fastest of where they lead by steps that the simulator finds faster.
   void improve(SearchResult& result, const Budget& budget) {
+    weigh(result.weighed);
     Workbench bench(table_);
-    const Problem& problem = table_.problem();
-    std::vector<Start> found = starts(result.weighed);
-    for (Start& start : found) {
-      const auto left = static_cast<std::int64_t>(&found.back() - &start + 1);
-      const std::int64_t work = (kEstimatedWork - bench.work()) / left;
-      start.plan =
-          improve_plan(bench, start.plan, ImproveBy::kEstimate, {work, budget.should_stop});
-      start.iteration_s = simulate_quickly(start.plan, problem).iteration_s;
+    simulate_lowest_estimates(bench);
+    std::vector<Plan> found =
+        race_plans(bench, starts(bench), kMostFinals, {kEstimatedWork, budget.should_stop});
+    std::ranges::stable_sort(found, {}, [&](const Plan& p) { return bench.simulated_s(p); });
+    if (found.size() > kMostClimbs) found.resize(kMostClimbs);
+    for (const Plan& plan : found) {
+      const Plan better =
+          improve_plan(bench, plan, ImproveBy::kSimulation, {kSimulatedWork, budget.should_stop});
+      judged_.push_back({kNotProposed, better, bench.simulated(better)});
     }
-    std::ranges::stable_sort(found, {}, &Start::iteration_s);
-    if (found.size() > kMostFinals) found.resize(kMostFinals);
-    for (Start& start : found) {
-      start.plan = improve_plan(bench, start.plan, ImproveBy::kSimulation,
-                                {kSimulatedWork, budget.should_stop});
-      const Trace trace = simulate_quickly(start.plan, problem);
-      if (trace.iteration_s >= result.plan.estimate.iteration_s) continue;
-      const Verification verification =
-          verify_plan(start.plan, *problem.graph, *problem.cluster, *problem.costs);
-      if (!verification.ok()) continue;
-      fill_estimate(start.plan, trace, verification, table_);
-      result.plan = std::move(start.plan);
+    result.status = PlanStatus::kInfeasible;
+    settle(result);
+    while (result.status != PlanStatus::kOk && !waiting_.empty()) {
+      simulate_lowest_floors();
+      settle(result);
     }
   }
 
@@ -155,33 +152,65 @@ class Judge {
     std::size_t plan = 0;
     double floor_s = 0;
   };
+  static constexpr std::size_t kNotProposed = SIZE_MAX;
   struct Judged {
-    std::size_t plan = 0;
+    std::size_t proposed = kNotProposed;  // which of plans_
+    Plan plan;
     Trace trace;
   };
 
-  struct Start {
-    Plan plan;
-    double iteration_s = 0;
-  };
-
-  // Unlike ones: of each micro-batch size and number of stages the one with the lowest floor.
-  std::vector<Start> starts(const std::vector<WeighedPlan>& weighed) const {
-    std::vector<std::pair<double, std::size_t>> order;
-    for (std::size_t i = 0; i < plans_.size(); ++i) order.emplace_back(weighed[i].floor_s, i);
-    std::ranges::sort(order);
-    std::set<std::pair<std::int64_t, std::size_t>> known;
-    std::vector<Start> starts;
-    for (const auto& [floor_s, index] : order) {
-      if (starts.size() == kMostStarts || floor_s > kWorthStarting * order.front().first) break;
-      const Plan& plan = plans_[index];
-      if (!known.insert({plan.stages[0].micro_batch, plan.stages.size()}).second) continue;
-      const double known_s = weighed[index].iteration_s;
-      starts.push_back(
-          {plan, known_s > 0 ? known_s : simulate_quickly(plan, table_.problem()).iteration_s});
+  // Unlike ones, those with the lowest floors: of each micro-batch size and number of stages the
+  // one with the lowest estimate.
+  std::vector<Plan> starts(Workbench& bench) {
+    std::vector<std::size_t> order(plans_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return floor_s_[i]; });
+    std::map<std::pair<std::int64_t, std::size_t>, std::vector<std::size_t>> alike;
+    std::vector<std::pair<std::int64_t, std::size_t>> kinds;
+    for (const std::size_t i : order) {
+      const std::pair kind{plans_[i].stages[0].micro_batch, plans_[i].stages.size()};
+      const auto [found, fresh] = alike.try_emplace(kind);
+      if (fresh &&
+          (kinds.size() == kMostStarts || floor_s_[i] > kWorthStarting * floor_s_[order.front()])) {
+        alike.erase(found);
+        continue;
+      }
+      if (fresh) kinds.push_back(kind);
+      found->second.push_back(i);
     }
-    std::ranges::stable_sort(starts, {}, &Start::iteration_s);
+    std::vector<Plan> starts;
+    for (const auto& kind : kinds) {
+      starts.push_back(plans_[*std::ranges::min_element(
+          alike.at(kind), {}, [&](std::size_t i) { return estimate_s(bench, i); })]);
+    }
     return starts;
+  }
+
+  // Of a planner's plan; its floor where there is no estimate.
+  double estimate_s(Workbench& bench, std::size_t plan) {
+    if (estimate_s_.empty()) {
+      for (const Plan& each : plans_) estimate_s_.push_back(bench.estimate_s(each));
+    }
+    return estimate_s_[plan] > 0 ? estimate_s_[plan] : floor_s_[plan];
+  }
+
+  void simulate_lowest_estimates(Workbench& bench) {
+    std::ranges::stable_sort(waiting_, {},
+                             [&](const Waiting& w) { return estimate_s(bench, w.plan); });
+    double best_s = std::numeric_limits<double>::infinity();
+    const std::int64_t end = bench.work() + kJudgingWork;
+    std::vector<Waiting> left;
+    for (const Waiting& next : waiting_) {
+      const bool worth = next.floor_s < best_s * (1 - kNotWorth);
+      if (!worth || (!judged_.empty() && bench.work() >= end)) {
+        left.push_back(next);
+        continue;
+      }
+      judged_.push_back({next.plan, plans_[next.plan], bench.simulated(plans_[next.plan])});
+      best_s = std::min(best_s, judged_.back().trace.iteration_s);
+    }
+    std::ranges::stable_sort(left, {}, &Waiting::floor_s);
+    waiting_ = std::move(left);
   }
 
   // What is known of the plans before any is simulated, in their order.
@@ -204,47 +233,56 @@ class Judge {
     }
   }
 
-  // Those that may be the fastest, the lowest floor first; the fastest first.
-  std::vector<Judged> simulate() {
-    std::vector<Judged> judged;
+  // Those that may be the fastest, the lowest floor first.
+  void simulate_lowest_floors() {
     double best_s = std::numeric_limits<double>::infinity();
-    for (const Waiting& next : waiting_) {
-      if (next.floor_s > best_s * (1 - kNotWorth)) break;
-      judged.push_back({next.plan, simulate_quickly(plans_[next.plan], table_.problem())});
-      best_s = std::min(best_s, judged.back().trace.iteration_s);
+    std::size_t done = 0;
+    while (done < waiting_.size() && waiting_[done].floor_s <= best_s * (1 - kNotWorth)) {
+      const std::size_t plan = waiting_[done++].plan;
+      judged_.push_back({plan, plans_[plan], simulate_quickly(plans_[plan], table_.problem())});
+      best_s = std::min(best_s, judged_.back().trace.iteration_s);
     }
-    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(judged.size()));
-    std::ranges::sort(judged, [](const Judged& a, const Judged& b) {
-      return a.trace.iteration_s != b.trace.iteration_s ? a.trace.iteration_s < b.trace.iteration_s
-                                                        : a.plan < b.plan;
-    });
-    return judged;
+    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(done));
   }
 
-  void settle(const std::vector<Judged>& judged, SearchResult& result) {
+  // Takes the fastest of the simulated that the verifier passes, and forgets them.
+  void settle(SearchResult& result) {
     const Problem& problem = table_.problem();
-    result.candidates += static_cast<int>(judged.size());
-    for (const auto& [index, trace] : judged) {
-      Plan& plan = plans_[index];
+    std::ranges::stable_sort(judged_, {}, [](const Judged& j) {
+      return std::pair{j.trace.iteration_s, j.proposed};
+    });
+    for (const Judged& one : judged_) {
+      ++result.candidates;
+      if (one.proposed != kNotProposed) {
+        result.weighed[one.proposed].iteration_s = one.trace.iteration_s;
+      }
+    }
+    for (Judged& one : judged_) {
       const Verification verification =
-          verify_plan(plan, *problem.graph, *problem.cluster, *problem.costs);
+          verify_plan(one.plan, *problem.graph, *problem.cluster, *problem.costs);
       if (verification.ok()) {
-        fill_estimate(plan, trace, verification, table_);
+        fill_estimate(one.plan, one.trace, verification, table_);
         result.status = PlanStatus::kOk;
         result.reason.clear();
-        result.plan = plan;
-        return;
+        result.plan = std::move(one.plan);
+        break;
       }
-      result.weighed[index].refused = fault_text(verification);
+      if (one.proposed != kNotProposed) {
+        result.weighed[one.proposed].refused = fault_text(verification);
+      }
       if (result.reason.empty()) {
         result.reason = "no plan passes the verifier; the fastest: " + fault_text(verification);
       }
     }
+    judged_.clear();
   }
 
   CostTable table_;
   std::vector<Plan> plans_;
-  std::vector<Waiting> waiting_;  // the lowest floor first
+  std::vector<double> floor_s_;     // [plan]
+  std::vector<double> estimate_s_;  // [plan]; empty: not asked yet
+  std::vector<Waiting> waiting_;    // the lowest floor first
+  std::vector<Judged> judged_;
 };
 
 }  // namespace
@@ -263,8 +301,7 @@ SearchResult search_plan(const Planner& planner, const Problem& problem, double 
   if (proposed.status == PlanStatus::kOk) {
     const Clock::time_point judging = Clock::now();
     Judge judge(problem, std::move(proposed.candidates));
-    judge.judge(result);
-    if (planner.improve && result.status == PlanStatus::kOk) judge.improve(result, budget);
+    planner.improve ? judge.improve(result, budget) : judge.judge(result);
     result.judge_s = seconds_since(judging);
   }
   result.plan.estimate.search_s = result.search_s + result.judge_s;

@@ -12,6 +12,9 @@
 namespace graphpipe {
 namespace {
 
+// Looking at so many operators is one unit of work.
+constexpr std::size_t kOpsOfAUnit = 32;
+
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Of the cluster's types, those that run the stage.
@@ -73,7 +76,7 @@ std::optional<Plan> Workbench::plan_of(const Layout& layout, const Plan& like) {
   plan.edges.clear();
   plan.stages = layout.stages;
   for (Stage& stage : plan.stages) stage.recompute = false;
-  canonicalise(plan, graph());
+  canonicalise(plan, graph(), table_.facts().needs);
   const std::vector<std::int64_t> all(count, plan.mini_batch);
   set_in_flight(plan,
                 layout.hops == Layout::kAllInFlight ? all : in_flight_by_hops(plan, layout.hops));
@@ -85,7 +88,8 @@ bool Workbench::stage_fits(const Plan& plan, StageId id) {
   const Cluster& cluster = *problem().cluster;
   return std::ranges::all_of(types_of(cluster, plan.stage(id)), [&](int type) {
     const DeviceType& device = cluster.types[static_cast<std::size_t>(type)];
-    return stage_memory(plan, graph(), *problem().costs, device, id).total() <= device.memory_bytes;
+    return stage_memory(plan, graph(), table_.facts(), *problem().costs, device, id).total() <=
+           device.memory_bytes;
   });
 }
 
@@ -125,27 +129,24 @@ bool Workbench::runs(const Plan& plan) {
   return verify_plan(plan, graph(), *problem().cluster, *problem().costs).ok();
 }
 
-double Workbench::task_s(const std::vector<OpId>& ops, const Stage& stage) {
+double Workbench::compute_s(const std::vector<OpId>& ops, const Stage& stage) {
+  count_ops(ops.size());
+  const auto width = static_cast<std::int64_t>(stage.devices.size());
   const bool split = stage.replication == Replication::kSplit;
-  const auto width = split ? static_cast<std::int64_t>(stage.devices.size()) : 1;
   const CostTable::Column& column =
-      table_.of_device(stage.devices[0]).at(divide_up(stage.micro_batch, width));
-  double seconds = 0;
-  for (const OpId op : ops) seconds += column.forward_s[op.index()] + column.backward_s[op.index()];
-  return seconds;
+      table_.of_device(stage.devices[0]).at(divide_up(stage.micro_batch, split ? width : 1));
+  double task_s = 0;
+  for (const OpId op : ops) task_s += column.forward_s[op.index()] + column.backward_s[op.index()];
+  const std::int64_t tasks = problem().mini_batch / (stage.micro_batch * (split ? 1 : width));
+  return static_cast<double>(tasks) * task_s;
 }
 
 double Workbench::stage_s(const Stage& stage) {
-  const auto width = static_cast<std::int64_t>(stage.devices.size());
-  const std::int64_t turns = stage.replication == Replication::kRoundRobin ? width : 1;
-  const auto tasks = static_cast<double>(problem().mini_batch / (stage.micro_batch * turns));
-  double seconds = tasks * task_s(stage.ops, stage);
-  if (width > 1) {
-    seconds +=
-        problem().costs->reduce_s(estimator_.gradient_bytes(stage.ops), static_cast<int>(width),
-                                  slowest_link(*problem().cluster, stage.devices));
-  }
-  return seconds;
+  const auto width = static_cast<int>(stage.devices.size());
+  const double seconds = compute_s(stage.ops, stage);
+  if (width == 1) return seconds;
+  return seconds + problem().costs->reduce_s(estimator_.gradient_bytes(stage.ops), width,
+                                             slowest_link(*problem().cluster, stage.devices));
 }
 
 double Workbench::floor_s(const Plan& plan) { return iteration_floor_s(table_, plan); }
@@ -163,12 +164,22 @@ double Workbench::estimate_s(const Plan& plan) {
   return problem().cluster->cores_per_node > 0 ? std::max(estimate_s, floor_s(plan)) : estimate_s;
 }
 
-double Workbench::simulated_s(const Plan& plan) {
+void Workbench::count_ops(std::size_t ops) {
+  ops_ += ops;
+  work_ += static_cast<std::int64_t>(ops_ / kOpsOfAUnit);
+  ops_ %= kOpsOfAUnit;
+}
+
+const Trace& Workbench::simulated(const Plan& plan) {
+  const auto [found, fresh] = traces_.try_emplace(plan_hash(plan));
+  if (!fresh) return found->second;
   for (const Stage& stage : plan.stages) {
     const std::int64_t tasks = 3 + 2 * stage.in_flight_samples / stage.micro_batch;
     work_ += 16 * tasks * static_cast<std::int64_t>(stage.devices.size());
   }
-  return simulate_plan(plan, graph(), *problem().cluster, *problem().costs, {}, true).iteration_s;
+  found->second =
+      simulate_plan(plan, graph(), *problem().cluster, *problem().costs, {}, /*extrapolate=*/true);
+  return found->second;
 }
 
 }  // namespace graphpipe

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "planners/cost_table.h"
+#include "schedule/trace.h"
 #include "search/stage_estimate.h"
 
 namespace graphpipe {
@@ -45,12 +47,16 @@ class Workbench {
   // What replica 0 of the stage computes over the mini-batch, and its reduction, wherever the
   // stage is: no iteration is shorter.
   double stage_s(const Stage& stage);
-  // What one task of these operators takes on a device of the stage.
-  double task_s(const std::vector<OpId>& ops, const Stage& stage);
+  // What these operators compute there over the mini-batch.
+  double compute_s(const std::vector<OpId>& ops, const Stage& stage);
   double floor_s(const Plan& plan);
   std::vector<double> stage_floors_s(const Plan& plan);
   double estimate_s(const Plan& plan);  // of stages (stage_estimate.h)
-  double simulated_s(const Plan& plan);
+  double simulated_s(const Plan& plan) { return simulated(plan).iteration_s; }
+  // Each plan once.
+  const Trace& simulated(const Plan& plan);
+  // For work that is done elsewhere: looking at so many operators.
+  void count_ops(std::size_t ops);
 
   // Plans made and simulations, weighed by their sizes: deterministic.
   std::int64_t work() const { return work_; }
@@ -62,7 +68,9 @@ class Workbench {
   StageEstimator estimator_;
   std::vector<std::pair<OpId, OpId>> dependencies_;
   std::vector<std::vector<OpId>> neighbours_;
+  std::map<std::uint64_t, Trace> traces_;  // by plan_hash()
   std::int64_t work_ = 0;
+  std::size_t ops_ = 0;  // looked at, and not in work_ yet
 };
 
 }  // namespace graphpipe
