@@ -122,7 +122,10 @@ class Floor {
     for (std::size_t s = 0; s < n; ++s) tasks.push_back(stage_tasks(StageId(s)));
     std::vector<double> way_in(n, 0);
     std::vector<double> way_back = reductions_s();  // and what follows it
-    for (const StageEdge& edge : plan_.edges) {     // sorted by the stage they leave (P3)
+    for (std::size_t s = 0; s < n; ++s) {           // they may begin within the last backward
+      way_back[s] = std::max(0.0, way_back[s] - tasks[s].last.all());
+    }
+    for (const StageEdge& edge : plan_.edges) {  // sorted by the stage they leave (P3)
       const std::size_t from = edge.from.index();
       const std::size_t to = edge.to.index();
       // Where sizes differ, a part of a task may do.
@@ -210,7 +213,7 @@ class Floor {
         bytes, link_between(*problem.cluster, from.devices[0], to.devices[0]));
   }
 
-  // Of the parameters that a stage shares with no other: begun after its last backward.
+  // Of the parameters that a stage shares with no other.
   std::vector<double> reductions_s() {
     const Problem& problem = table_.problem();
     std::vector<std::int64_t> bytes(plan_.stages.size(), 0);

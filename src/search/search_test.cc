@@ -48,7 +48,7 @@ TEST(IterationFloor, IsNeverAboveTheSimulatedIteration) {
     }
   }
   EXPECT_GT(plans, 500);
-  EXPECT_GT(nearness / plans, 0.8);  // a floor of zero would pass the above
+  EXPECT_GT(nearness / plans, 0.75);  // a floor of zero would pass the above
 }
 
 TEST(SearchPlan, FindsTheFastestOfTheCandidates) {

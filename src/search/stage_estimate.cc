@@ -11,6 +11,9 @@ namespace {
 // So many tasks are run rather than extrapolated.
 constexpr std::int64_t kMostTasks = 4000;
 
+// Of a reduction at least this part comes after the last backward.
+constexpr double kReducedAfter = 0.1;
+
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 struct Seconds {
@@ -206,7 +209,11 @@ class Pipeline {
     }
     double end_s = 0;
     for (std::size_t s = 0; s < parts_.size(); ++s) {
-      end_s = std::max(end_s, progress[s].free_s + parts_[s].reduction_s);
+      // Reductions begin within the last backward; what is ready at its end is left in any case.
+      const StagePart& part = parts_[s];
+      const double after_s =
+          std::max(kReducedAfter * part.reduction_s, part.reduction_s - part.whole.backward_s);
+      end_s = std::max(end_s, progress[s].free_s + after_s);
     }
     return end_s;
   }
