@@ -166,14 +166,14 @@ class MoveList {
     return groups;
   }
 
-  // What a stage takes now; and kinds: stages on which operators take the same.
+  // What a stage computes now; and kinds: stages on which operators take the same.
   void list_kinds() {
     if (!own_s_.empty()) return;
     const Cluster& cluster = *bench_.problem().cluster;
     std::map<std::tuple<int, std::int64_t, std::size_t, Replication>, std::size_t> known;
     for (std::size_t s = 0; s < layout_.stages.size(); ++s) {
       const Stage& stage = layout_.stages[s];
-      own_s_.push_back(bench_.stage_s(stage));
+      own_s_.push_back(bench_.compute_s(stage.ops, stage));
       const std::tuple kind{cluster.device_type[stage.devices[0].index()], stage.micro_batch,
                             stage.devices.size(), stage.replication};
       kinds_.push_back(known.try_emplace(kind, known.size()).first->second);

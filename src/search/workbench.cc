@@ -145,8 +145,11 @@ double Workbench::stage_s(const Stage& stage) {
   const auto width = static_cast<int>(stage.devices.size());
   const double seconds = compute_s(stage.ops, stage);
   if (width == 1) return seconds;
-  return seconds + problem().costs->reduce_s(estimator_.gradient_bytes(stage.ops), width,
-                                             slowest_link(*problem().cluster, stage.devices));
+  const double reduction_s = problem().costs->reduce_s(
+      estimator_.gradient_bytes(stage.ops), width, slowest_link(*problem().cluster, stage.devices));
+  // It may begin within the last task.
+  const std::int64_t tasks = std::max<std::int64_t>(1, problem().mini_batch / stage.micro_batch);
+  return seconds + std::max(0.0, reduction_s - seconds / static_cast<double>(tasks));
 }
 
 double Workbench::floor_s(const Plan& plan) { return iteration_floor_s(table_, plan); }
