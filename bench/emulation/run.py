@@ -3,7 +3,7 @@
 the graph pipeline against the best of the other planners, predicted and emulated. Prints two
 Markdown tables; README.md beside this file has the recipe.
 
-    bench/emulation/run.py [--program build/full/bin/graphpipe] [MODEL:RANKS ...]
+    bench/emulation/run.py [--program build/full/bin/graphpipe] [--options none,dp] [MODEL:RANKS ...]
 """
 import argparse
 import json
@@ -45,10 +45,10 @@ def emulate(program, path, transport="auto"):
     return done
 
 
-def row(model, ranks, planner, done):
+def row(model, ranks, widths, planner, done):
     predicted, measured = done["predicted_iteration_s"], done["measured_iteration_s"]
     emulation = done["emulation"]
-    print(f"| {model} | {ranks} | {planner} | {1e3 * predicted:.1f} ms | {1e3 * measured:.1f} ms "
+    print(f"| {model} | {ranks} | {widths} | {planner} | {1e3 * predicted:.1f} ms | {1e3 * measured:.1f} ms "
           f"| {100 * (measured / predicted - 1):+.2f} % "
           f"| {100 * emulation['predicted_bubble_fraction']:.1f}, {100 * emulation['bubble_fraction']:.1f} % "
           f"| {emulation['stretch']:.3g} | {emulation['wall_s']:.1f} s "
@@ -59,18 +59,20 @@ def row(model, ranks, planner, done):
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--program", default=str(ROOT / "build/full/bin/graphpipe"))
+    arguments.add_argument("--options", default="none,dp",
+                           help="of the planners: one device a stage, several, or both in turn")
     arguments.add_argument("cases", nargs="*", help="mmt:8 ...; all of them by default")
     options = arguments.parse_args()
     cases = [case.split(":") for case in options.cases] or \
         [(model, ranks) for model in SAMPLES_PER_DEVICE for ranks in RANKS]
     advantages = []
-    print("| model | ranks | planner | predicted | emulated | departs | bubble: predicted, emulated "
+    print("| model | ranks | options | planner | predicted | emulated | departs | bubble: predicted, emulated "
           "| stretched | on the clock | behind: at most, at the end | CPU time an action |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for model, ranks in cases:
+        for widths, model, ranks in [(w, *case) for w in options.options.split(",") for case in cases]:
             ranks = int(ranks)
-            problem = [model, "--cluster", f"summit:{ranks}",
+            problem = [model, "--cluster", f"summit:{ranks}", "--options", widths,
                        "--mini-batch", SAMPLES_PER_DEVICE[model] * ranks]
             results = {}
             chain = best_chain(options.program, problem)
@@ -78,17 +80,18 @@ def main():
                 path = f"{folder}/{model}-{ranks}-{planner}.plan.json"
                 graphpipe(options.program, "plan", *problem, "--planner", planner, "-o", path)
                 results[planner] = emulate(options.program, path)
-                row(model, ranks, planner, results[planner])
+                row(model, ranks, widths, planner, results[planner])
                 if ranks == CROSS_CHECK:
-                    row(model, ranks, f"{planner}, processes", emulate(options.program, path, "gloo"))
+                    row(model, ranks, widths, f"{planner}, processes",
+                        emulate(options.program, path, "gloo"))
             if chain:
-                advantages.append((model, ranks, chain, *(
+                advantages.append((model, ranks, widths, chain, *(
                     results[chain][field] / results["graphpipe"][field]
                     for field in ("predicted_iteration_s", "measured_iteration_s"))))
-    print("\n| model | ranks | best of the others | gain predicted | gain emulated | departs |")
-    print("|---|---|---|---|---|---|")
-    for model, ranks, chain, predicted, emulated in advantages:
-        print(f"| {model} | {ranks} | {chain} | {predicted:.3f}x | {emulated:.3f}x "
+    print("\n| model | ranks | options | best of the others | gain predicted | gain emulated | departs |")
+    print("|---|---|---|---|---|---|---|")
+    for model, ranks, widths, chain, predicted, emulated in advantages:
+        print(f"| {model} | {ranks} | {widths} | {chain} | {predicted:.3f}x | {emulated:.3f}x "
               f"| {100 * (emulated / predicted - 1):+.2f} % |")
 
 

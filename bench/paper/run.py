@@ -2,7 +2,8 @@
 """The figures of GraphPipe's evaluation on our costs: prints a Markdown table a figure, and writes
 an SVG of each beside this file. README.md has what the paper says and why we differ.
 
-    bench/paper/run.py [--program build/full/bin/graphpipe] [--emulate] [--time-limit S] [FIGURE ...]
+    bench/paper/run.py [--program build/full/bin/graphpipe] [--emulate] [--time-limit S]
+                       [--options none,dp] [FIGURE ...]
 """
 import argparse
 import json
@@ -23,6 +24,7 @@ class Study:
     def __init__(self, options, folder):
         self.program, self.emulated, self.folder = options.program, options.emulate, folder
         self.time_limit_s = options.time_limit
+        self.options = options.options.split(",")
 
     def run(self, *words):
         done = subprocess.run([self.program, *map(str, words)], stdout=subprocess.PIPE,
@@ -92,47 +94,52 @@ def save(name, title, y_label, groups):
 def figure_6(study):
     """Throughput of the three models on 4 to 32 devices, and the time to find the plans."""
     searches = []
-    header("Figure 6: samples/s", "model", "devices", *PLANNERS, "over the best other", "graph plan",
+    header("Figure 6: samples/s", "model", "options", "devices", *PLANNERS, "over the best other", "graph plan",
            "best other", *(["emulated"] if study.emulated else []))
-    for model in SAMPLES_PER_DEVICE:
+    for model, widths in [(m, w) for m in SAMPLES_PER_DEVICE for w in study.options]:
         groups = {}
         for devices in DEVICES:
-            rows = study.compare(model, devices, mini_batch_of(model, devices))
-            searches.append((model, devices, rows))
+            rows = study.compare(model, devices, mini_batch_of(model, devices), "--options", widths)
+            searches.append((model, widths, devices, rows))
             groups[str(devices)] = {name: throughput(rows[name]) for name in PLANNERS}
             other = best_of_others(rows)
-            cells = [model, devices, *(cell(throughput(rows[name])) for name in PLANNERS),
+            cells = [model, widths, devices, *(cell(throughput(rows[name])) for name in PLANNERS),
                      cell(gain(rows), "{:.2f}x"), shape(rows["graphpipe"]),
-                     f"{other['planner']}: {shape(other)}"]
-            if study.emulated:
-                times = [study.emulate(study.plan(model, devices, mini_batch_of(model, devices), name)[0])
+                     f"{other['planner']}: {shape(other)}" if other else "-"]
+            if study.emulated and other:
+                times = [study.emulate(study.plan(model, devices, mini_batch_of(model, devices), name,
+                                                  "--options", widths)[0])
                          for name in ("graphpipe", other["planner"])]
                 cells.append(f"{times[1] / times[0]:.2f}x")
             line(*cells)
-        save(f"figure_6_{model}", f"{model}: samples/s on summit (simulated)", "samples/s", groups)
-    header("Table 1: seconds to find the plan", "model", "devices", *PLANNERS)
-    for model, devices, rows in searches:
-        line(model, devices, *(f"{rows[name]['search_s']:.2f}" + ("" if rows[name]["status"] == "ok"
+        save(f"figure_6_{model}_{widths}", f"{model}, options {widths}: samples/s on summit (simulated)",
+             "samples/s", groups)
+    header("Table 1: seconds to find the plan", "model", "options", "devices", *PLANNERS)
+    for model, widths, devices, rows in searches:
+        line(model, widths, devices, *(f"{rows[name]['search_s']:.2f}" + ("" if rows[name]["status"] == "ok"
              else f" ({rows[name]['status'].replace('_', ' ')})") for name in PLANNERS))
 
 
 def figure_7(study):
     """The gain by the number of branches, at 32 devices."""
-    header("Figure 7: branches of CANDLE-Uno, 32 devices", "branches", "mini-batch", *PLANNERS,
+    header("Figure 7: branches of CANDLE-Uno, 32 devices", "branches", "options", "mini-batch", *PLANNERS,
            "over the best other", "graph plan")
     groups = {}
-    for branches in (2, 4, 8, 16):
+    for branches, widths in [(n, w) for n in (2, 4, 8, 16) for w in study.options]:
         for mini_batch in (2048, 8192):
-            rows = study.compare(f"candle-uno:branches={branches}", 32, mini_batch)
-            groups[f"{branches}, B={mini_batch}"] = {name: throughput(rows[name]) for name in PLANNERS}
-            line(branches, mini_batch, *(cell(throughput(rows[name])) for name in PLANNERS),
+            rows = study.compare(f"candle-uno:branches={branches}", 32, mini_batch, "--options", widths)
+            if widths == study.options[0]:
+                groups[f"{branches}, B={mini_batch}"] = {name: throughput(rows[name]) for name in PLANNERS}
+            line(branches, widths, mini_batch, *(cell(throughput(rows[name])) for name in PLANNERS),
                  cell(gain(rows), "{:.2f}x"), shape(rows["graphpipe"]))
-    save("figure_7", "candle-uno by branches, 32 devices (simulated)", "samples/s", groups)
+    save("figure_7", f"candle-uno by branches, 32 devices, options {study.options[0]} (simulated)", "samples/s",
+         groups)
     header("Figure 7, fixed micro-batches: gain over the best other", "branches",
            *(f"b = {b}" for b in (64, 128, 256, 512)))
     for branches in (2, 4, 8, 16):
         line(branches, *(cell(gain(study.compare(f"candle-uno:branches={branches}", 32, 2048,
-                                                 "--micro-batch", b)), "{:.2f}x") for b in (64, 128, 256, 512)))
+                                                 "--micro-batch", b, "--options", study.options[0])),
+                              "{:.2f}x") for b in (64, 128, 256, 512)))
 
 
 def case_study(study):
@@ -190,17 +197,17 @@ def control(study):
     """A model without branches: nobody is ahead."""
     header("Sequential control: transformer:layers=32, samples/s", "devices", *PLANNERS, "over the best other")
     for devices in (8, 32):
-        rows = study.compare("transformer:layers=32", devices, 16 * devices)
+        rows = study.compare("transformer:layers=32", devices, 16 * devices, "--options", study.options[0])
         line(devices, *(cell(throughput(rows[name])) for name in PLANNERS), cell(gain(rows), "{:.3f}x"))
 
 
 def sensitivity(study):
     """How the gain depends on the mini-batch."""
-    header("Sensitivity: gain over the best other at 32 devices by mini-batch", "model",
+    header("Sensitivity: gain over the best other at 32 devices by mini-batch", "model", "options",
            *(f"B x {share}" for share in ("1/4", "1/2", "1", "2", "4")))
-    for model in SAMPLES_PER_DEVICE:
-        line(model, *(cell(gain(study.compare(model, 32, int(mini_batch_of(model, 32) * share),
-                                              planners=("pipedream", "dapple", "alpa", "graphpipe"))), "{:.2f}x")
+    for model, widths in [(m, w) for m in SAMPLES_PER_DEVICE for w in study.options]:
+        line(model, widths, *(cell(gain(study.compare(model, 32, int(mini_batch_of(model, 32) * share), "--options",
+                                              widths, planners=("pipedream", "dapple", "alpa", "graphpipe"))), "{:.2f}x")
                       for share in (0.25, 0.5, 1, 2, 4)))
 
 
@@ -212,6 +219,8 @@ def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--program", default=str(HERE.parents[1] / "build/full/bin/graphpipe"))
     arguments.add_argument("--emulate", action="store_true", help="figure 6: an emulated column")
+    arguments.add_argument("--options", default="none,dp",
+                           help="of the planners: one device a stage, several, or both in turn")
     arguments.add_argument("--time-limit", default=60, help="seconds for a search of one planner")
     arguments.add_argument("figures", nargs="*", choices=[[], *FIGURES], help="default: all")
     options = arguments.parse_args()

@@ -81,6 +81,8 @@ EmulationStretch emulation_stretch(const Schedule& schedule, const Plan& plan, c
   constexpr double kShare = 0.05;
   // What the end of an iteration is measured by, some milliseconds, is little of so much.
   constexpr double kLeastBusyS = 1;
+  // A stage of a kernel or two would stretch the others to minutes.
+  constexpr double kMostBusyS = 20;
   TaskSeconds task_seconds(schedule, plan, graph, cluster, costs);
   EmulationStretch stretch;
   double busiest_s = 0;
@@ -103,7 +105,7 @@ EmulationStretch emulation_stretch(const Schedule& schedule, const Plan& plan, c
   }
   if (stretch.shortest_task_s <= 0) return stretch;
   stretch.factor =
-      std::max({kShortestEmulatedTaskS / stretch.shortest_task_s,
+      std::max({std::min(kShortestEmulatedTaskS / stretch.shortest_task_s, kMostBusyS / busiest_s),
                 work_s / std::max(1, cores) / (kShare * busiest_s), kLeastBusyS / busiest_s});
   return stretch;
 }

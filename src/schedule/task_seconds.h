@@ -38,8 +38,9 @@ class TaskSeconds {
 };
 
 // By what an emulated run multiplies all times, so that a machine can keep them and nobody
-// waits longer than that takes: the shortest task takes kShortestEmulatedTaskS, or more where
-// the machine would be busy with the actions themselves for much of the iteration.
+// waits longer than that takes: the shortest task takes kShortestEmulatedTaskS; less where the
+// busiest rank would compute for more than 20 s, more where the machine would be busy with the
+// actions themselves for much of the iteration.
 struct EmulationStretch {
   double factor = 1;
   double shortest_task_s = 0;  // before; of those that take any time

@@ -3,9 +3,9 @@
 // come and what it holds is free, which is decided a little after that time, among those who
 // have come by then: ready first is served first. It knows durations, and no schedule.
 //
-// The little is for ranks that the machine wakes late, so that they are not overtaken for it.
-// It is less than any task takes, and a rank's own time does not count it: whoever waited so
-// much longer for a transfer ends its next task in time.
+// The little is for ranks that the machine wakes late, so that they are not overtaken for it. A
+// rank's own time does not count it: whoever waited so much longer for a transfer ends its next
+// task in time, where that takes as long.
 //
 // The state lies in a file that every rank maps.
 
