@@ -7,8 +7,20 @@
 
 namespace graphpipe {
 
+MemoryFacts::MemoryFacts(const Schedule& schedule, const Plan& plan, const Graph& graph)
+    : needs(needs_gradient(graph)),
+      backward(plan.stages.size(), false),
+      recompute(plan.stages.size(), false) {
+  if (schedule.training) {
+    backward = stages_with_backward(plan, graph);
+    recompute = stages_that_recompute(plan, backward);
+  }
+  edge_backward = edges_with_backward(plan, backward);
+}
+
 MemoryRule::MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& graph,
-                       const Cluster& cluster, const CostModel& costs, RankId rank)
+                       const Cluster& cluster, const CostModel& costs, RankId rank,
+                       std::shared_ptr<const MemoryFacts> facts)
     : plan_(plan),
       graph_(graph),
       costs_(costs),
@@ -17,15 +29,8 @@ MemoryRule::MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& 
       local_(schedule, plan, graph, rank),
       samples_(schedule.samples),
       rank_device_(schedule.ranks[rank.index()].device),
-      needs_(needs_gradient(graph)),
-      backward_(plan.stages.size(), false),
-      recompute_(plan.stages.size(), false),
+      facts_(facts ? std::move(facts) : std::make_shared<const MemoryFacts>(schedule, plan, graph)),
       kept_inputs_(plan.stages.size()) {
-  if (schedule.training) {
-    backward_ = stages_with_backward(plan, graph);
-    recompute_ = stages_that_recompute(plan, backward_);
-  }
-  edge_backward_ = edges_with_backward(plan, backward_);
   const RankProgram& program = schedule.ranks[rank.index()];
   for (const std::vector<Action>* section : {&program.prologue, &program.epilogue}) {
     for (const Action& action : *section) {
@@ -37,7 +42,7 @@ MemoryRule::MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& 
     const Stage& stage = plan.stages[s];
     if (std::ranges::find(stage.devices, rank_device_) == stage.devices.end()) continue;
     ops.insert(ops.end(), stage.ops.begin(), stage.ops.end());
-    kept_inputs_[s] = kept_inputs(costs, graph, needs_, stage.ops, device_);
+    kept_inputs_[s] = kept_inputs(costs, graph, facts_->needs, stage.ops, device_);
     step_bytes_[StageId(s)] = stage_static_memory(graph, stage.ops, plan.optimizer).step_bytes;
   }
   const StageMemory all = stage_static_memory(graph, ops, plan.optimizer);
@@ -129,7 +134,7 @@ MemoryRule::Arrived MemoryRule::arrived(const Action& task) const {
     for (const OwnedPart& part : parts) {
       if (from.devices[static_cast<std::size_t>(part.replica)] == rank_device_) continue;
       const std::int64_t message =
-          message_bytes(graph_, needs_, edge, part.samples.size(), /*backward=*/false);
+          message_bytes(graph_, facts_->needs, edge, part.samples.size(), /*backward=*/false);
       if (parts.size() > 1 || edge.kind != EdgeKind::kData) {
         in.copied += message;
         continue;
@@ -148,7 +153,7 @@ MemoryRule::Arrived MemoryRule::arrived(const Action& task) const {
 }
 
 bool MemoryRule::is_kept_input(StageId stage, TensorId tensor) const {
-  return recompute_[stage.index()] ||
+  return facts_->recompute[stage.index()] ||
          std::ranges::binary_search(kept_inputs_[stage.index()], tensor);
 }
 
@@ -163,10 +168,10 @@ std::int64_t MemoryRule::gathered_bytes(const Action& task) const {
   std::map<TensorId, int> readers;
   for (std::size_t e = 0; e < plan_.edges.size(); ++e) {
     const StageEdge& edge = plan_.edges[e];
-    if (edge.from != task.stage || !edge_backward_[e]) continue;
+    if (edge.from != task.stage || !facts_->edge_backward[e]) continue;
     const bool in_parts = owned_parts(plan_.stage(edge.to), task.samples, samples_).size() > 1;
     for (const TensorId tensor : edge.tensors) {
-      if (!needs_[tensor.index()]) continue;
+      if (!facts_->needs[tensor.index()]) continue;
       const std::int64_t whole = tensor_bytes(graph_.tensor(tensor), task.samples.size());
       if (in_parts) bytes += whole;
       if (++readers[tensor] == 2) bytes += whole;
@@ -202,7 +207,7 @@ MemoryEffect MemoryRule::of_free(const Action& free) {
     return {0, results_bytes(free)};
   }
   const TaskBytes& bytes = task_bytes(free);
-  if (!backward_[free.stage.index()])
+  if (!facts_->backward[free.stage.index()])
     return {-held_bytes(free, arrived(free)) - taken_bytes(free), 0};
   const std::int64_t own = after_backward_bytes(free) - given_bytes(free);
   const bool halves = plan_.schedule == ScheduleKind::kZbH1;
@@ -230,7 +235,7 @@ std::int64_t MemoryRule::results_bytes(const Action& message) {
 // hold what they made and it reads, and where it recomputes, holds what it made and they read.
 std::int64_t MemoryRule::shared_bytes(const Action& task) const {
   if (!local_.any()) return 0;
-  const bool recompute = recompute_[task.stage.index()];
+  const bool recompute = facts_->recompute[task.stage.index()];
   return (recompute ? local_.made_bytes(task.stage, task.samples) : 0) -
          local_.read_bytes(task.stage, task.samples);
 }
@@ -268,10 +273,10 @@ const MemoryRule::TaskBytes& MemoryRule::task_bytes(StageId stage, std::int64_t 
   TaskBytes& bytes = at->second;
   if (!is_new || samples <= 0) return bytes;
   const std::vector<OpId>& ops = plan_.stage(stage).ops;
-  bytes.beside = task_memory(costs_, graph_, needs_, ops, leaving_tensors(plan_, stage), samples,
-                             device_, plan_.schedule == ScheduleKind::kZbH1);
+  bytes.beside = task_memory(costs_, graph_, facts_->needs, ops, leaving_tensors(plan_, stage),
+                             samples, device_, plan_.schedule == ScheduleKind::kZbH1);
   bytes.saved = bytes.kept = bytes.beside.saved_bytes;
-  if (recompute_[stage.index()]) {
+  if (facts_->recompute[stage.index()]) {
     bytes.kept = stage_input_bytes(graph_, ops, samples);
     bytes.saved = std::max(bytes.saved, bytes.kept);
     bytes.results = outputs_bytes(stage, samples) + watched_bytes(stage, samples);

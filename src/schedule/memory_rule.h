@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -20,11 +21,22 @@ struct MemoryEffect {
   std::int64_t task_bytes = 0;  // beside what is then held, while it runs
 };
 
+// What the rules of all ranks ask of a schedule.
+struct MemoryFacts {
+  MemoryFacts(const Schedule& schedule, const Plan& plan, const Graph& graph);
+  std::vector<bool> needs;          // [tensor]: needs_gradient()
+  std::vector<bool> backward;       // [stage]: in this schedule
+  std::vector<bool> edge_backward;  // [edge]
+  std::vector<bool> recompute;      // [stage]: in this schedule
+};
+
 class MemoryRule {
  public:
-  // What the references name must outlive the rule.
+  // What the references name must outlive the rule. `facts`: of the schedule, for callers that
+  // ask for many ranks.
   MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& graph, const Cluster& cluster,
-             const CostModel& costs, RankId rank);
+             const CostModel& costs, RankId rank,
+             std::shared_ptr<const MemoryFacts> facts = nullptr);
 
   // Weights, gradients and optimiser state; weights alone where nothing is trained.
   std::int64_t static_bytes() const { return static_bytes_; }
@@ -87,10 +99,7 @@ class MemoryRule {
   std::int64_t samples_;  // of the schedule
   DeviceId rank_device_;
   std::map<std::pair<StageId, std::int64_t>, Within> within_;  // by (stage, micro-batch)
-  std::vector<bool> needs_;                                    // [tensor]
-  std::vector<bool> backward_;                                 // [stage]: in this schedule
-  std::vector<bool> edge_backward_;
-  std::vector<bool> recompute_;                     // [stage]: in this schedule
+  std::shared_ptr<const MemoryFacts> facts_;
   std::vector<std::vector<TensorId>> kept_inputs_;  // [stage of this rank]
   std::int64_t static_bytes_ = 0;
   std::map<StageId, std::int64_t> step_bytes_;

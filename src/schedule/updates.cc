@@ -53,9 +53,9 @@ void move_last_repetition(Schedule& schedule, const Plan& plan) {
 // One rank's reductions, in order.
 class RankReductions {
  public:
-  RankReductions(const Schedule& schedule, const Plan& plan, const Graph& graph, RankId rank,
-                 const std::vector<Placement>& placed)
-      : schedule_(schedule), plan_(plan), graph_(graph), rank_(rank), own_(placed.front()) {
+  RankReductions(const Schedule& schedule, const Plan& plan, const Graph& graph,
+                 const std::vector<bool>& needs, RankId rank, const std::vector<Placement>& placed)
+      : schedule_(schedule), plan_(plan), graph_(graph), needs_(needs), own_(placed.front()) {
     for (std::size_t b = 0; b < schedule.buckets.size(); ++b) {
       if (std::ranges::binary_search(schedule.buckets[b].ranks, rank)) {
         left_.push_back(static_cast<int>(b));
@@ -121,10 +121,9 @@ class RankReductions {
 
   // A backward reaches it last.
   OpId first_with_backward(const std::vector<OpId>& ops) const {
-    const std::vector<bool> needs = needs_gradient(graph_);
     const auto at = std::ranges::find_if(ops, [&](OpId op) {
       return std::ranges::any_of(graph_.op(op).outputs,
-                                 [&](TensorId tensor) { return needs[tensor.index()]; });
+                                 [&](TensorId tensor) { return needs_[tensor.index()]; });
     });
     return at == ops.end() ? ops.back() : *at;
   }
@@ -161,7 +160,7 @@ class RankReductions {
   const Schedule& schedule_;
   const Plan& plan_;
   const Graph& graph_;
-  RankId rank_;
+  const std::vector<bool>& needs_;  // [tensor]
   Placement own_;
   std::deque<int> left_;    // buckets that are to start
   std::deque<int> on_way_;  // that are to be waited for
@@ -188,11 +187,12 @@ void add_updates(Schedule& schedule, const std::vector<std::ptrdiff_t>& last_sen
                  const Plan& plan, const Graph& graph) {
   schedule.buckets = reduction_buckets(plan, graph);
   if (ends_within_period(schedule)) move_last_repetition(schedule, plan);
+  const std::vector<bool> needs = needs_gradient(graph);
   const std::vector<bool> trained = stages_with_trained_params(plan, graph);
   const std::vector<std::vector<Placement>> placed = placements(plan);
   for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
     RankProgram& program = schedule.ranks[r];
-    RankReductions reductions(schedule, plan, graph, RankId(r), placed[r]);
+    RankReductions reductions(schedule, plan, graph, needs, RankId(r), placed[r]);
     const std::optional<Place> last = last_backward(program);
     if (last && placed[r].size() == 1) {
       const std::vector<Action> within = reductions.take_within((*last->section)[last->behind - 1]);

@@ -13,11 +13,11 @@ namespace {
 class RankMemoryCount {
  public:
   RankMemoryCount(const VerifyContext& context, RankId rank, const Cluster& cluster,
-                  const CostModel& costs)
+                  const CostModel& costs, const std::shared_ptr<const MemoryFacts>& facts)
       : context_(context),
         rank_(rank),
         device_(cluster.type_of(context.schedule.ranks[rank.index()].device)),
-        rule_(context.schedule, context.plan, context.graph, cluster, costs, rank) {}
+        rule_(context.schedule, context.plan, context.graph, cluster, costs, rank, facts) {}
 
   RankMemory run(FaultList& faults) {
     memory_.static_bytes = rule_.static_bytes();
@@ -64,9 +64,11 @@ class RankMemoryCount {
 
 std::vector<RankMemory> verify_memory(const VerifyContext& context, const Cluster& cluster,
                                       const CostModel& costs, FaultList& faults) {
+  const auto facts =
+      std::make_shared<const MemoryFacts>(context.schedule, context.plan, context.graph);
   std::vector<RankMemory> memory;
   for (std::size_t r = 0; r < context.schedule.ranks.size(); ++r) {
-    memory.push_back(RankMemoryCount(context, RankId(r), cluster, costs).run(faults));
+    memory.push_back(RankMemoryCount(context, RankId(r), cluster, costs, facts).run(faults));
   }
   return memory;
 }

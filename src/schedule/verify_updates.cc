@@ -32,9 +32,11 @@ class UpdateCheck {
  public:
   UpdateCheck(const VerifyContext& context, FaultList& faults)
       : context_(context), schedule_(context.schedule), faults_(faults) {
-    if (!schedule_.training) return;
-    trained_ = trained_params(context.plan, context.graph);
-    steps_ = stages_with_trained_params(context.plan, context.graph);
+    if (schedule_.training) {
+      trained_ = trained_params(context.plan, context.graph);
+      steps_ = stages_with_trained_params(context.plan, context.graph);
+    }
+    stages_ = find_stages();
   }
 
   void run() {
@@ -213,7 +215,7 @@ class UpdateCheck {
                               stage.value, *step, other.value, *theirs));
     }
     for (const auto& [bucket, reduced] : times.reduced) {
-      const std::vector<StageId> stages = stages_of(bucket);
+      const std::vector<StageId>& stages = stages_of(bucket);
       if (std::ranges::find(stages, stage) == stages.end() || reduced < *step) continue;
       faults_.add("V8", where,
                   fmt::format("steps stage {} (action {}) before the reduction of bucket {} is "
@@ -237,18 +239,26 @@ class UpdateCheck {
     return sharers;
   }
 
-  // Stages that hold a parameter of the bucket.
-  std::vector<StageId> stages_of(int bucket) const {
-    std::vector<StageId> stages;
-    const std::vector<ParamId>& params = schedule_.buckets[static_cast<std::size_t>(bucket)].params;
-    for (const ParamHolders& held : trained_) {
-      if (std::ranges::find(params, held.param) == params.end()) continue;
-      stages.insert(stages.end(), held.stages.begin(), held.stages.end());
+  // [bucket]: stages that hold one of its parameters.
+  std::vector<std::vector<StageId>> find_stages() const {
+    std::vector<std::vector<StageId>> of_param(context_.graph.params.size());
+    for (const ParamHolders& held : trained_) of_param[held.param.index()] = held.stages;
+    std::vector<std::vector<StageId>> result;
+    for (const Bucket& bucket : schedule_.buckets) {
+      std::vector<StageId>& stages = result.emplace_back();
+      for (const ParamId param : bucket.params) {
+        if (param.index() >= of_param.size()) continue;
+        const std::vector<StageId>& more = of_param[param.index()];
+        stages.insert(stages.end(), more.begin(), more.end());
+      }
+      std::ranges::sort(stages);
+      const auto repeated = std::ranges::unique(stages);
+      stages.erase(repeated.begin(), repeated.end());
     }
-    std::ranges::sort(stages);
-    const auto repeated = std::ranges::unique(stages);
-    stages.erase(repeated.begin(), repeated.end());
-    return stages;
+    return result;
+  }
+  const std::vector<StageId>& stages_of(int bucket) const {
+    return stages_[static_cast<std::size_t>(bucket)];
   }
 
   const VerifyContext& context_;
@@ -256,6 +266,7 @@ class UpdateCheck {
   FaultList& faults_;
   std::vector<ParamHolders> trained_;
   std::vector<bool> steps_;  // [stage]: has a step
+  std::vector<std::vector<StageId>> stages_;
 };
 
 }  // namespace

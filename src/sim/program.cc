@@ -72,6 +72,7 @@ class Compiler {
         graph_(graph),
         cluster_(cluster),
         costs_(costs),
+        memory_facts_(std::make_shared<const MemoryFacts>(schedule, plan, graph)),
         task_seconds_(schedule, plan, graph, cluster, costs) {}
 
   Programs compile() {
@@ -180,7 +181,7 @@ class Compiler {
   void add_rank(RankId rank) {
     const RankProgram& program = schedule_.ranks[rank.index()];
     Program compiled;
-    MemoryRule memory(schedule_, plan_, graph_, cluster_, costs_, rank);
+    MemoryRule memory(schedule_, plan_, graph_, cluster_, costs_, rank, memory_facts_);
     compiled.static_bytes = memory.static_bytes();
     const std::vector<Action>* sections[] = {&program.prologue, &program.period, &program.epilogue};
     for (int i = 0; i < 3; ++i) {
@@ -256,6 +257,7 @@ class Compiler {
   const Graph& graph_;
   const Cluster& cluster_;
   const CostModel& costs_;
+  std::shared_ptr<const MemoryFacts> memory_facts_;
   Programs out_;
   std::map<ChannelKey, int> channel_index_;
   std::map<Port, int> port_index_;
