@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kMostTasks = 4000;
 
 // Of a reduction at least this part comes after the last backward.
-constexpr double kReducedAfter = 0.1;
+constexpr double kReducedAfter = 0.25;
 
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
