@@ -70,10 +70,10 @@ std::string show_text(const Graph& graph, const SpTree& tree, const ModelSummary
                                  flops_text(s.forward_flops_per_sample));
   text += fmt::format("inputs: {}\n", inputs_text(graph));
   text += fmt::format("operators: {}\n", kinds_text(graph));
-  text += fmt::format("branches: {}; {}\n\n", s.branches,
-                      tree.exact ? "series-parallel"
-                                 : fmt::format("not series-parallel: planned over {}",
-                                               added_order_text(tree)));
+  text += fmt::format(
+      "branches: {}; {}\n\n", s.branches,
+      tree.exact ? "series-parallel"
+                 : fmt::format("not series-parallel: planned over {}", added_order_text(tree)));
   return text + pieces_text(tree, graph, 2);
 }
 

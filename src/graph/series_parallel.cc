@@ -88,8 +88,7 @@ SpReduction two_terminal_graph(const Lists& successors, const std::vector<double
   };
   for (std::size_t u = 0; u < successors.size(); ++u) {
     const OpId op(u);
-    const int part =
-        reduction.add_part({SpPart::Kind::kOp, op, -1, -1, op.value, 1, weight[u]});
+    const int part = reduction.add_part({SpPart::Kind::kOp, op, -1, -1, op.value, 1, weight[u]});
     reduction.add_edge(Moments::entry(op), Moments::exit(op), part);
     if (predecessors[u].empty()) add_empty(reduction.source(), Moments::entry(op));
     if (successors[u].empty()) add_empty(Moments::exit(op), reduction.sink());

@@ -54,7 +54,7 @@ class CostTable {
   TrainingFacts facts_;
   std::map<std::int64_t, Column> columns_;
   std::vector<std::vector<OpId>> readers_;  // [tensor]; empty: not asked yet
-  std::map<int, CostTable> by_type_;  // where the cluster has several
+  std::map<int, CostTable> by_type_;        // where the cluster has several
 };
 
 }  // namespace graphpipe

@@ -55,8 +55,9 @@ std::string pieces_text(const SpTree& tree, const Graph& graph, int indent) {
 
 std::string added_order_text(const SpTree& tree) {
   const std::string longer =
-      tree.stretch < 5e-4 ? "leaves its longest path as it is"
-                          : fmt::format("makes its longest path {:.1f} % longer", 100 * tree.stretch);
+      tree.stretch < 5e-4
+          ? "leaves its longest path as it is"
+          : fmt::format("makes its longest path {:.1f} % longer", 100 * tree.stretch);
   return fmt::format(
       "an order that adds {} pair{} of operators to its dependencies and {} (in forward FLOPs)",
       count_text(tree.added_order), tree.added_order == 1 ? "" : "s", longer);
