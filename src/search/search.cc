@@ -30,8 +30,8 @@ constexpr double kNotWorth = 5e-4;
 constexpr std::size_t kMostStarts = 8;
 constexpr double kWorthStarting = 1.6;
 constexpr std::int64_t kEstimatedWork = 800'000;
-constexpr std::size_t kMostFinals = 3;
-constexpr std::size_t kMostClimbs = 1;
+constexpr std::size_t kMostFinals = 4;
+constexpr std::size_t kMostClimbs = 3;
 constexpr std::int64_t kSimulatedWork = 40'000;
 
 // Before that, of the planner's plans those with the lowest estimates are simulated: one, and
