@@ -73,7 +73,7 @@ std::int64_t least_saved_bytes(const CostModel& costs, const Graph& graph,
                                const std::vector<bool>& needs, OpId id, std::int64_t samples,
                                const DeviceType& device) {
   const Operator& op = graph.op(id);
-  if (std::ranges::none_of(op.outputs, [&](TensorId t) { return needs[t.index()]; })) return 0;
+  if (!has_backward(op, needs)) return 0;
   std::set<TensorId> kept;
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
     if (costs.keeps_input(op, i, device)) kept.insert(op.inputs[i]);
@@ -95,10 +95,7 @@ OperatorBounds::OperatorBounds(const Graph& graph, const Cluster& cluster, const
       types_(types_in_use(cluster)),
       needs_(needs_gradient(graph)) {
   std::vector<bool> backward;
-  for (const Operator& op : graph.ops) {
-    backward.push_back(
-        std::ranges::any_of(op.outputs, [&](TensorId out) { return needs_[out.index()]; }));
-  }
+  for (const Operator& op : graph.ops) backward.push_back(has_backward(op, needs_));
   std::map<Key, std::size_t> known;
   for (std::size_t o = 0; o < graph.op_count(); ++o) {
     const auto [kind, fresh] = known.try_emplace(key(OpId(o), backward[o]), kinds_.size());

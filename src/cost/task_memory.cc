@@ -161,10 +161,7 @@ class Walk {
   }
 
  private:
-  bool has_backward(OpId op) const {
-    return std::ranges::any_of(graph_.op(op).outputs,
-                               [&](TensorId t) { return needs_[t.index()]; });
-  }
+  bool has_backward(OpId op) const { return graphpipe::has_backward(graph_.op(op), needs_); }
   bool stays(TensorId tensor) const { return kept_[tensor.index()] || outlives_[tensor.index()]; }
   bool is_made_here(TensorId tensor) const {
     const OpId producer = graph_.tensor(tensor).producer;

@@ -178,6 +178,11 @@ std::vector<bool> needs_gradient(const Graph& graph) {
   return wanted;
 }
 
+bool has_backward(const Operator& op, const std::vector<bool>& needs) {
+  return std::any_of(op.outputs.begin(), op.outputs.end(),
+                     [&](TensorId output) { return needs[output.index()]; });
+}
+
 std::vector<bool> running_statistics(const Graph& graph) {
   std::vector<bool> running(graph.params.size(), false);
   for (const Operator& op : graph.ops) {

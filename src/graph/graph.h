@@ -151,6 +151,9 @@ std::vector<std::vector<OpId>> consumers(const Graph& graph);
 // Whether a gradient flows into the tensor when training: it is floating, a loss
 // depends on it, and it depends on a trainable parameter. Indexed by TensorId.
 std::vector<bool> needs_gradient(const Graph& graph);
+// Whether it flows into an output of the operator, which then has a backward. `needs`:
+// needs_gradient().
+bool has_backward(const Operator& op, const std::vector<bool>& needs);
 
 // The parameters that hold what a batch norm has seen: its mean and its variance. No gradient
 // changes them, and counts of parameters leave them out. Indexed by ParamId.

@@ -88,8 +88,7 @@ std::vector<StageEdge> data_edges(const Graph& graph, const std::vector<bool>& n
     const Operator& op = graph.ops[i];
     const StageId to = owner[i];
     // A metric reads a tensor without answering with a gradient.
-    const bool answers =
-        std::ranges::any_of(op.outputs, [&](TensorId out) { return needs[out.index()]; });
+    const bool answers = has_backward(op, needs);
     for (const TensorId in : op.inputs) {
       const OpId producer = graph.tensor(in).producer;
       if (!producer.valid()) continue;

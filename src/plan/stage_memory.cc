@@ -36,10 +36,7 @@ std::int64_t samples_per_task(const Stage& stage) {
 }
 
 bool has_backward(const Graph& graph, const std::vector<bool>& needs, const Stage& stage) {
-  return std::ranges::any_of(stage.ops, [&](OpId op) {
-    return std::ranges::any_of(graph.op(op).outputs,
-                               [&](TensorId output) { return needs[output.index()]; });
-  });
+  return std::ranges::any_of(stage.ops, [&](OpId op) { return has_backward(graph.op(op), needs); });
 }
 
 // From a stage's forward to its last pass, at most.

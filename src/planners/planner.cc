@@ -14,12 +14,6 @@ std::string PlanOptions::text() const {
   return text;
 }
 
-StageMemory fit_by_recompute(Plan& plan, const Problem& problem, const DeviceType& device,
-                             StageId id, std::int64_t limit_bytes) {
-  return fit_by_recompute(plan, problem, training_facts(*problem.costs, *problem.graph, device),
-                          device, id, limit_bytes);
-}
-
 StageMemory fit_by_recompute(Plan& plan, const Problem& problem, const TrainingFacts& facts,
                              const DeviceType& device, StageId id, std::int64_t limit_bytes) {
   const auto memory = [&] {

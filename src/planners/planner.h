@@ -68,8 +68,6 @@ const Planner& planner_named(const std::string& name);
 
 // Has the stage recompute where it has a backward and takes more than `limit_bytes` otherwise,
 // in so far as the options allow it. Returns what it then takes (stage_memory()).
-StageMemory fit_by_recompute(Plan& plan, const Problem& problem, const DeviceType& device,
-                             StageId stage, std::int64_t limit_bytes);
 // `facts`: training_facts() of the problem's graph.
 StageMemory fit_by_recompute(Plan& plan, const Problem& problem, const TrainingFacts& facts,
                              const DeviceType& device, StageId stage, std::int64_t limit_bytes);

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cmath>
 #include <ctime>
 
 namespace graphpipe {
@@ -10,6 +11,11 @@ inline double clock_s(clockid_t clock) {
   timespec now{};
   clock_gettime(clock, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+inline timespec timespec_of(double seconds) {
+  const double whole = std::floor(seconds);
+  return {static_cast<time_t>(whole), static_cast<long>((seconds - whole) * 1e9)};
 }
 
 inline double wall_s() { return clock_s(CLOCK_MONOTONIC); }

@@ -57,8 +57,7 @@ class OpBench {
       values.set_requires_grad(param.trainable);
       params_.push_back(std::move(values));
     }
-    recorded_ = std::any_of(op_.outputs.begin(), op_.outputs.end(),
-                            [&](TensorId tensor) { return needs[tensor.index()]; });
+    recorded_ = has_backward(op_, needs);
   }
 
   // Copies of the forward, kept for a backward.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "runtime/rank_trainer.h"
 #include "runtime/reference.h"
+#include "runtime/test_transport.h"
 #include "runtime/thread_ranks.h"
 #include "schedule/test_large_chain.h"
 
@@ -17,25 +18,18 @@ namespace {
 constexpr double kTimeoutS = 60;
 
 // Counts the messages of a rank, and fails at the one asked for.
-class CountingTransport final : public Transport {
+class CountingTransport final : public ForwardingTransport {
  public:
   CountingTransport(std::unique_ptr<Transport> inner, int fails_at)
-      : inner_(std::move(inner)), fails_at_(fails_at) {}
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  std::unique_ptr<PendingReceive> post_receive(std::int64_t bytes, int peer, int tag) override {
-    return inner_->post_receive(bytes, peer, tag);
-  }
+      : ForwardingTransport(std::move(inner)), fails_at_(fails_at) {}
   std::unique_ptr<PendingSend> start_send(std::int64_t bytes, int peer, int tag,
                                           const Pack& pack) override {
     if (++sends_ == fails_at_) throw RunError("no way out");
-    return inner_->start_send(bytes, peer, tag, pack);
+    return ForwardingTransport::start_send(bytes, peer, tag, pack);
   }
-  void all_reduce_sum(at::Tensor values) override { inner_->all_reduce_sum(std::move(values)); }
   int sends() const { return sends_; }
 
  private:
-  std::unique_ptr<Transport> inner_;
   int fails_at_;
   int sends_ = 0;
 };

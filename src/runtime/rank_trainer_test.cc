@@ -11,6 +11,7 @@
 #include "graph/builder.h"
 #include "plan/stage_memory.h"
 #include "runtime/counting_allocator.h"
+#include "runtime/test_transport.h"
 #include "runtime/thread_ranks.h"
 
 namespace graphpipe {
@@ -275,27 +276,20 @@ TEST(RankTrainerRefuses, RanksWithOtherOptions) {
 }
 
 // Passes messages on, but what rank 0 sends goes through `spoil` first.
-class SpoiledTransport : public Transport {
+class SpoiledTransport : public ForwardingTransport {
  public:
   using Spoil = std::function<void(std::byte* message, std::size_t bytes)>;
   SpoiledTransport(std::unique_ptr<Transport> inner, Spoil spoil)
-      : inner_(std::move(inner)), spoil_(std::move(spoil)) {}
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  std::unique_ptr<PendingReceive> post_receive(std::int64_t bytes, int peer, int tag) override {
-    return inner_->post_receive(bytes, peer, tag);
-  }
+      : ForwardingTransport(std::move(inner)), spoil_(std::move(spoil)) {}
   std::unique_ptr<PendingSend> start_send(std::int64_t bytes, int peer, int tag,
                                           const Pack& pack) override {
-    return inner_->start_send(bytes, peer, tag, [&](std::byte* message) {
+    return ForwardingTransport::start_send(bytes, peer, tag, [&](std::byte* message) {
       pack(message);
       if (rank() == 0) spoil_(message, static_cast<std::size_t>(bytes));
     });
   }
-  void all_reduce_sum(at::Tensor values) override { inner_->all_reduce_sum(std::move(values)); }
 
  private:
-  std::unique_ptr<Transport> inner_;
   Spoil spoil_;
 };
 

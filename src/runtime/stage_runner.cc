@@ -231,19 +231,16 @@ void StageRunner::backward(SampleRange samples,
 
 // Trained parameters that this operator or later ones read, and none before.
 std::vector<at::Tensor> StageRunner::completed_params(OpId after) const {
+  std::vector<at::Tensor> before;
   std::vector<at::Tensor> params;
-  for (const Step& step : steps_) {
+  const auto has = [](const std::vector<at::Tensor>& list, const at::Tensor& param) {
+    return std::ranges::any_of(list, [&](const at::Tensor& one) { return one.is_same(param); });
+  };
+  for (const Step& step : steps_) {  // ascending
     if (!step.recorded) continue;
-    const bool later = step.id >= after;
+    std::vector<at::Tensor>& list = step.id < after ? before : params;
     for (const at::Tensor& param : step.trained) {
-      const auto same = [&](const at::Tensor& other) { return other.is_same(param); };
-      if (later && std::ranges::find_if(params, same) == params.end()) params.push_back(param);
-    }
-  }
-  for (const Step& step : steps_) {
-    if (!step.recorded || step.id >= after) continue;
-    for (const at::Tensor& param : step.trained) {
-      std::erase_if(params, [&](const at::Tensor& other) { return other.is_same(param); });
+      if (!has(before, param) && !has(params, param)) list.push_back(param);
     }
   }
   return params;

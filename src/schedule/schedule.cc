@@ -54,9 +54,7 @@ std::vector<bool> stages_with_backward(const Plan& plan, const Graph& graph) {
   std::vector<bool> backward(plan.stages.size(), false);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     for (const OpId op : plan.stages[s].ops) {
-      for (const TensorId output : graph.op(op).outputs) {
-        if (needs[output.index()]) backward[s] = true;
-      }
+      if (has_backward(graph.op(op), needs)) backward[s] = true;
     }
   }
   // A consumer that no loss depends on still owes its producer explicit zeros.

@@ -9,7 +9,7 @@
 #include "cost/linear_costs.h"
 #include "graph/builder.h"
 #include "plan/plan.h"
-#include "schedule/placement.h"
+#include "schedule/test_plans.h"
 
 namespace graphpipe {
 
@@ -29,14 +29,8 @@ struct LargeChain {
     std::vector<LinearOpCost> unit(graph.op_count(), {1, 2, 0});
     unit.back() = {0, 0, 0};
     costs = LinearCosts("unit", unit);
-    cluster.name = "test";
-    cluster.types = {{.name = "device",
-                      .peak_flops_per_s = 1e12,
-                      .memory_bandwidth_bytes_per_s = 1e12,
-                      .memory_bytes = std::int64_t{1} << 40}};
-    cluster.device_type.assign(static_cast<std::size_t>(devices), 0);
-    const double bytes_per_s = static_cast<double>(kWeightBytes) / reduce_s;
-    cluster.levels = {{"node", devices, {.bandwidth_bytes_per_s = bytes_per_s, .latency_s = 0}}};
+    cluster = test_cluster(devices);
+    cluster.levels[0].link.bandwidth_bytes_per_s = static_cast<double>(kWeightBytes) / reduce_s;
     plan.graph_hash = graph_hash(graph);
     plan.mini_batch = devices;
     Stage stage;

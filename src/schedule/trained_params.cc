@@ -18,8 +18,7 @@ std::vector<ParamHolders> trained_params(const Plan& plan, const Graph& graph) {
   const std::vector<bool> needs = needs_gradient(graph);
   std::vector<bool> trained(graph.params.size(), false);
   for (const Operator& op : graph.ops) {
-    const bool gradient =
-        std::ranges::any_of(op.outputs, [&](TensorId t) { return needs[t.index()]; });
+    const bool gradient = has_backward(op, needs);
     for (const ParamId p : op.params) {
       if (gradient && graph.param(p).trainable) trained[p.index()] = true;
     }

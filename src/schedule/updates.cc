@@ -63,27 +63,29 @@ class RankReductions {
     }
   }
 
-  // Takes those that start while `last`, the rank's last task, goes on.
+  // Takes those that start while `last`, the rank's last task, goes on; each once it has been
+  // through what they stand for: a wait is for the sake of the start behind it.
   std::vector<Action> take_within(const Action& last) {
     std::vector<Action> actions;
     if (last.kind != ActionKind::kBackward || left_.empty()) return actions;
     const std::vector<OpId>& ops = plan_.stage(own_.stage).ops;
     const OpId first = first_with_backward(ops);
     OpId after = ops.back();
+    const auto add = [&](Action action) {
+      action.micro_batch = last.micro_batch;
+      action.samples = last.samples;
+      action.after = after;
+      actions.push_back(action);
+    };
     while (!left_.empty()) {
       after = std::min(after, first_reader(ops, left_.front()));
       if (after <= first) break;
       if (on_way_.size() == kOnTheWay) {
         if (!may_wait_within(on_way_.front())) break;
-        actions.push_back(wait_oldest());
+        add(wait_oldest());
       }
-      actions.push_back(start_next());
+      add(start_next());
     }
-    for (Action& action : actions) {
-      action.micro_batch = last.micro_batch;
-      action.samples = last.samples;
-    }
-    set_operators(actions, ops);
     return actions;
   }
 
@@ -121,10 +123,8 @@ class RankReductions {
 
   // A backward reaches it last.
   OpId first_with_backward(const std::vector<OpId>& ops) const {
-    const auto at = std::ranges::find_if(ops, [&](OpId op) {
-      return std::ranges::any_of(graph_.op(op).outputs,
-                                 [&](TensorId tensor) { return needs_[tensor.index()]; });
-    });
+    const auto at =
+        std::ranges::find_if(ops, [&](OpId op) { return has_backward(graph_.op(op), needs_); });
     return at == ops.end() ? ops.back() : *at;
   }
 
@@ -145,16 +145,6 @@ class RankReductions {
            std::ranges::all_of(stage.devices, [&](DeviceId device) {
              return std::ranges::binary_search(bucket(index).ranks, schedule_.rank_of(device));
            });
-  }
-
-  // Each follows those before it; a wait is for the sake of the start behind it.
-  void set_operators(std::vector<Action>& actions, const std::vector<OpId>& ops) const {
-    OpId after = ops.back();
-    for (std::size_t i = 0; i < actions.size(); ++i) {
-      const std::size_t start = actions[i].kind == ActionKind::kStartReduce ? i : i + 1;
-      after = std::min(after, first_reader(ops, actions[start].bucket));
-      actions[i].after = after;
-    }
   }
 
   const Schedule& schedule_;

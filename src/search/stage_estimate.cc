@@ -51,10 +51,8 @@ class Pipeline {
         needs_(estimator.needs_gradient()) {
     std::vector<bool> backward;
     for (const Stage& stage : plan.stages) {
-      backward.push_back(std::ranges::any_of(stage.ops, [&](OpId op) {
-        const std::vector<TensorId>& outputs = graph_.op(op).outputs;
-        return std::ranges::any_of(outputs, [&](TensorId t) { return needs_[t.index()]; });
-      }));
+      backward.push_back(std::ranges::any_of(
+          stage.ops, [&](OpId op) { return has_backward(graph_.op(op), needs_); }));
     }
     for (std::size_t s = 0; s < plan.stages.size(); ++s) {
       const Stage& stage = plan.stages[s];

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <span>
-#include <tuple>
 #include <utility>
 
 #include "base/error.h"
-#include "cluster/ports.h"
 #include "schedule/memory_rule.h"
 #include "schedule/task_seconds.h"
+#include "schedule/transfer_seconds.h"
 
 namespace graphpipe {
 
@@ -22,16 +22,9 @@ constexpr int kDigits = 9;
 // The largest power of ten that a double holds exactly.
 constexpr int kLargestPower = 22;
 
-using ChannelKey = std::tuple<EdgeId, Direction, RankId, RankId>;  // from, to
-
 bool is_message(ActionKind kind) {
   return kind == ActionKind::kPostReceive || kind == ActionKind::kWaitReceive ||
          kind == ActionKind::kStartSend || kind == ActionKind::kWaitSend;
-}
-
-ChannelKey channel_key(const Action& action, RankId rank) {
-  const bool sends = action.kind == ActionKind::kStartSend || action.kind == ActionKind::kWaitSend;
-  return {action.edge, action.direction, sends ? rank : action.peer, sends ? action.peer : rank};
 }
 
 StepKind step_kind(ActionKind kind) {
@@ -73,7 +66,8 @@ class Compiler {
         cluster_(cluster),
         costs_(costs),
         memory_facts_(std::make_shared<const MemoryFacts>(schedule, plan, graph)),
-        task_seconds_(schedule, plan, graph, cluster, costs) {}
+        task_seconds_(schedule, plan, graph, cluster, costs),
+        transfer_seconds_(schedule, cluster, costs) {}
 
   Programs compile() {
     find_channels();
@@ -97,35 +91,18 @@ class Compiler {
     }
   }
 
-  DeviceId device(RankId rank) const { return schedule_.ranks[rank.index()].device; }
-
   void find_channels() {
     for_each_action([&](RankId rank, const Action& action) {
-      if (is_message(action.kind)) channel_index_[channel_key(action, rank)] = 0;
+      if (is_message(action.kind)) channel_index_[channel_of(action, rank)] = 0;
     });
     int next = 0;
     for (auto& [key, index] : channel_index_) index = next++;
   }
 
-  const Link& link_of(const ChannelKey& key) const {
-    return link_between(cluster_, device(std::get<2>(key)), device(std::get<3>(key)));
-  }
-
-  // The part of a transfer that does not hold ports: what a message of no bytes takes.
-  double latency_s(const Link& link) const { return costs_.transfer_s(0, link); }
-
   double seconds_of(RankId rank, const Action& action) {
     if (step_kind(action.kind) == StepKind::kCompute) return task_seconds_.of(rank, action);
     if (action.kind != ActionKind::kStartSend) return 0;
-    const Link& link = link_of(channel_key(action, rank));
-    return std::max(0.0, costs_.transfer_s(action.bytes, link) - latency_s(link));
-  }
-
-  double reduce_s(const Bucket& bucket) const {
-    std::vector<DeviceId> devices;
-    for (const RankId rank : bucket.ranks) devices.push_back(device(rank));
-    return costs_.reduce_s(bucket.bytes, static_cast<int>(bucket.ranks.size()),
-                           slowest_link(cluster_, devices));
+    return transfer_seconds_.message_s(channel_of(action, rank), action.bytes);
   }
 
   double longest_s() {
@@ -134,19 +111,20 @@ class Compiler {
       longest = std::max(longest, seconds_of(rank, action));
     });
     for (const auto& [key, index] : channel_index_) {
-      longest = std::max(longest, latency_s(link_of(key)));
+      longest = std::max(longest, transfer_seconds_.latency_s(key));
     }
-    for (const Bucket& bucket : schedule_.buckets) longest = std::max(longest, reduce_s(bucket));
+    for (const Bucket& bucket : schedule_.buckets) {
+      longest = std::max(longest, transfer_seconds_.reduction_s(bucket));
+    }
     return longest;
   }
 
-  void add_channel(const ChannelKey& key) {
-    const auto& [edge, direction, from, to] = key;
+  void add_channel(const MessageChannel& key) {
     Channel channel;
-    channel.from = from.value;
-    channel.to = to.value;
-    channel.latency = out_.clock.ticks(latency_s(link_of(key)));
-    for (const Port& port : ports_between(cluster_, device(from), device(to))) {
+    channel.from = key.from.value;
+    channel.to = key.to.value;
+    channel.latency = out_.clock.ticks(transfer_seconds_.latency_s(key));
+    for (const Port& port : transfer_seconds_.ports(key)) {
       channel.ports.push_back(port_index(port));
     }
     out_.channels.push_back(std::move(channel));
@@ -162,7 +140,7 @@ class Compiler {
     for (const Bucket& bucket : schedule_.buckets) {
       const int index = static_cast<int>(out_.reductions.size());
       Reduction reduction;
-      reduction.duration = out_.clock.ticks(reduce_s(bucket));
+      reduction.duration = out_.clock.ticks(transfer_seconds_.reduction_s(bucket));
       for (const RankId rank : bucket.ranks) {
         reduction.holders.push_back(static_cast<int>(out_.holders.size()));
         out_.holders.push_back({index, rank.value});
@@ -187,14 +165,14 @@ class Compiler {
     for (int i = 0; i < 3; ++i) {
       compiled.sections[i].reserve(sections[i]->size());
       for (auto at = sections[i]->begin(); at != sections[i]->end();) {
-        Step step = step_of(rank, *at);
-        const MemoryEffect effect = memory.of(*at);
+        const Action& action = *at++;
+        Step step = step_of(rank, action);
+        const MemoryEffect effect = memory.of(action);
         step.held_bytes = effect.held_bytes;
         step.task_bytes = effect.task_bytes;
-        const auto first = at + 1;
-        at = std::find_if(first, sections[i]->end(),
-                          [](const Action& action) { return !action.after.valid(); });
-        add_step(compiled.sections[i], rank, step, *(first - 1), {first, at});
+        const auto within = at;
+        while (at != sections[i]->end() && at->after.valid()) ++at;
+        add_step(compiled.sections[i], rank, step, action, {within, at});
       }
     }
     out_.ranks.push_back(std::move(compiled));
@@ -229,24 +207,17 @@ class Compiler {
     Step step;
     step.kind = step_kind(action.kind);
     step.duration = out_.clock.ticks(seconds_of(rank, action));
-    if (is_message(action.kind)) step.target = channel_index_.at(channel_key(action, rank));
+    if (is_message(action.kind)) step.target = channel_index_.at(channel_of(action, rank));
     if (step.kind == StepKind::kStartReduce || step.kind == StepKind::kWaitReduce) {
       step.target = holder_of(action.bucket, rank);
     }
     return step;
   }
 
-  // Ranks of a node that are more than its cores share them.
   void add_pools() {
-    if (cluster_.cores_per_node <= 0) return;
-    std::map<int, std::vector<std::size_t>> nodes;
-    for (std::size_t r = 0; r < schedule_.ranks.size(); ++r) {
-      nodes[group_of(cluster_, device(RankId(r)), 0)].push_back(r);
-    }
-    for (const auto& [node, ranks] : nodes) {
-      if (static_cast<int>(ranks.size()) <= cluster_.cores_per_node) continue;
-      for (const std::size_t r : ranks) {
-        out_.ranks[r].pool = static_cast<int>(out_.pool_cores.size());
+    for (const std::vector<RankId>& ranks : transfer_seconds_.ranks_that_share_cores()) {
+      for (const RankId rank : ranks) {
+        out_.ranks[rank.index()].pool = static_cast<int>(out_.pool_cores.size());
       }
       out_.pool_cores.push_back(cluster_.cores_per_node);
     }
@@ -259,9 +230,10 @@ class Compiler {
   const CostModel& costs_;
   std::shared_ptr<const MemoryFacts> memory_facts_;
   Programs out_;
-  std::map<ChannelKey, int> channel_index_;
+  std::map<MessageChannel, int> channel_index_;
   std::map<Port, int> port_index_;
   TaskSeconds task_seconds_;
+  TransferSeconds transfer_seconds_;
 };
 
 }  // namespace

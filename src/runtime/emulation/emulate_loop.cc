@@ -14,6 +14,7 @@
 #include "runtime/emulation/emulated_rank.h"
 #include "runtime/emulation/transfer_model.h"
 #include "runtime/run_meter.h"
+#include "runtime/shared_table.h"
 #include "runtime/stage_report.h"
 #include "runtime/stand_in_stage.h"
 #include "schedule/build.h"
@@ -139,12 +140,10 @@ class EmulateLoop {
   // Collective.
   void share(const RankResult& own) {
     constexpr std::int64_t kColumns = sizeof(RankResult) / sizeof(double);
-    results_.assign(static_cast<std::size_t>(run_.transport.size()), {});
-    results_[rank_.index()] = own;
-    const at::Tensor table = at::zeros({run_.transport.size(), kColumns}, at::kDouble);
-    auto* rows = reinterpret_cast<RankResult*>(table.data_ptr<double>());
+    SharedTable table(run_.transport.size(), kColumns);
+    auto* rows = reinterpret_cast<RankResult*>(table.row(0));
     rows[rank_.index()] = own;
-    run_.transport.all_reduce_sum(table);
+    table.exchange(run_.transport);
     results_.assign(rows, rows + run_.transport.size());
     wall_s_ += most(&RankResult::wall_s);
     for (const RankResult& rank : results_) busy_s_ += rank.busy_s;

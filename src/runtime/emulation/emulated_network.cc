@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <span>
@@ -17,6 +16,7 @@
 
 #include "base/error.h"
 #include "runtime/clock.h"
+#include "runtime/shared_mutex.h"
 #include "runtime/transport/transport.h"
 #include "schedule/task_seconds.h"
 
@@ -47,11 +47,6 @@ struct Waiter {
   pthread_cond_t woken;
   int lane = -1;  // that the rank waits for; -1: for none
 };
-
-timespec time_of(double at_s) {
-  const double whole = std::floor(at_s);
-  return {static_cast<time_t>(whole), static_cast<long>((at_s - whole) * 1e9)};
-}
 
 }  // namespace
 
@@ -106,12 +101,7 @@ class EmulatedNetwork::State {
   }
 
   void initialise() {
-    pthread_mutexattr_t mutex;
-    pthread_mutexattr_init(&mutex);
-    pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&mutex, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&shared_->mutex, &mutex);
-    pthread_mutexattr_destroy(&mutex);
+    make_shared_mutex(shared_->mutex);
     pthread_condattr_t condition;
     pthread_condattr_init(&condition);
     pthread_condattr_setpshared(&condition, PTHREAD_PROCESS_SHARED);
@@ -194,7 +184,7 @@ class EmulatedNetwork::State {
   void wait(RankId rank, int lane, double until_s) const {
     Waiter& waiter = waiters_[rank.index()];
     waiter.lane = lane;
-    const timespec until = time_of(until_s);
+    const timespec until = timespec_of(until_s);
     const int error = pthread_cond_timedwait(&waiter.woken, &shared_->mutex, &until);
     waiter.lane = -1;
     if (error == EOWNERDEAD) throw PeerError("a rank has ended within a transfer");

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 
 #include "base/error.h"
 #include "runtime/clock.h"
@@ -13,8 +12,7 @@ namespace graphpipe {
 namespace {
 
 void sleep_until(double at_s) {
-  const double whole = std::floor(at_s);
-  const timespec at = {static_cast<time_t>(whole), static_cast<long>((at_s - whole) * 1e9)};
+  const timespec at = timespec_of(at_s);
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr) == EINTR) {
   }
 }

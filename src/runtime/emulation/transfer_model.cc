@@ -1,9 +1,6 @@
 #include "runtime/emulation/transfer_model.h"
 
-#include <algorithm>
-
 #include "base/error.h"
-#include "cluster/ports.h"
 #include "schedule/drawing.h"
 
 namespace graphpipe {
@@ -13,22 +10,13 @@ TransferModel::TransferModel(const Schedule& lowered, const Plan& plan, const Cl
     : lowered_(lowered),
       plan_(plan),
       cluster_(cluster),
-      costs_(costs),
+      seconds_(lowered, cluster, costs),
       stretch_(stretch),
       task_lanes_(lowered.ranks.size(), -1) {
   GP_CHECK(lowered.lowered, "only lowered schedules have transfers");
   add_channels();
   add_buckets();
   add_task_lanes();
-}
-
-TransferModel::Channel TransferModel::channel_of(const Action& action, RankId rank) {
-  const bool sends = action.kind == ActionKind::kStartSend || action.kind == ActionKind::kWaitSend;
-  return {action.edge, action.direction, sends ? rank : action.peer, sends ? action.peer : rank};
-}
-
-const Link& TransferModel::link_of(const Channel& channel) const {
-  return link_between(cluster_, device(std::get<2>(channel)), device(std::get<3>(channel)));
 }
 
 int TransferModel::add_resource(int servers) {
@@ -49,11 +37,10 @@ void TransferModel::add_channels() {
   }
   std::map<Port, int> ports;
   for (const auto& [channel, index] : channel_lanes_) {
-    const auto [edge, direction, from, to] = channel;
     Lane& lane = lanes_[static_cast<std::size_t>(index)];
-    lane.ranks = {from.value, to.value};
-    lane.latency_s = stretch_ * latency_s(link_of(channel));
-    for (const Port& port : ports_between(cluster_, device(from), device(to))) {
+    lane.ranks = {channel.from.value, channel.to.value};
+    lane.latency_s = stretch_ * seconds_.latency_s(channel);
+    for (const Port& port : seconds_.ports(channel)) {
       const auto [found, is_new] = ports.try_emplace(port, -1);
       if (is_new) found->second = add_resource(1);
       lane.resources.push_back(found->second);
@@ -76,15 +63,9 @@ void TransferModel::add_buckets() {
   }
 }
 
-// Where the ranks of a node are more than its cores, a task waits for one of these.
+// Where ranks share cores, a task waits for one of these.
 void TransferModel::add_task_lanes() {
-  if (cluster_.cores_per_node <= 0) return;
-  std::map<int, std::vector<RankId>> nodes;
-  for (std::size_t r = 0; r < lowered_.ranks.size(); ++r) {
-    nodes[group_of(cluster_, device(RankId(r)), 0)].emplace_back(r);
-  }
-  for (const auto& [node, ranks] : nodes) {
-    if (static_cast<int>(ranks.size()) <= cluster_.cores_per_node) continue;
+  for (const std::vector<RankId>& ranks : seconds_.ranks_that_share_cores()) {
     const int cores = add_resource(cluster_.cores_per_node);
     for (const RankId rank : ranks) {
       Lane lane{.ranks = {rank.value}, .resources = {cores}};
@@ -103,16 +84,11 @@ int TransferModel::lane_of_message(const Action& action, RankId rank) const {
 }
 
 double TransferModel::message_s(const Action& action, RankId rank) const {
-  const Link& link = link_of(channel_of(action, rank));
-  return stretch_ * std::max(0.0, costs_.transfer_s(action.bytes, link) - latency_s(link));
+  return stretch_ * seconds_.message_s(channel_of(action, rank), action.bytes);
 }
 
 double TransferModel::reduction_s(int bucket) const {
-  const Bucket& summed = lowered_.buckets[static_cast<std::size_t>(bucket)];
-  std::vector<DeviceId> devices;
-  for (const RankId rank : summed.ranks) devices.push_back(device(rank));
-  return stretch_ * costs_.reduce_s(summed.bytes, static_cast<int>(devices.size()),
-                                    slowest_link(cluster_, devices));
+  return stretch_ * seconds_.reduction_s(lowered_.buckets[static_cast<std::size_t>(bucket)]);
 }
 
 }  // namespace graphpipe

@@ -5,13 +5,13 @@
 
 #include <cstdint>
 #include <map>
-#include <tuple>
 #include <vector>
 
 #include "cluster/cluster.h"
 #include "cost/cost_model.h"
 #include "plan/plan.h"
 #include "schedule/schedule.h"
+#include "schedule/transfer_seconds.h"
 
 namespace graphpipe {
 
@@ -46,11 +46,6 @@ class TransferModel {
   double reduction_s(int bucket) const;
 
  private:
-  using Channel = std::tuple<EdgeId, Direction, RankId, RankId>;  // from, to
-  static Channel channel_of(const Action& action, RankId rank);
-  DeviceId device(RankId rank) const { return lowered_.ranks[rank.index()].device; }
-  const Link& link_of(const Channel& channel) const;
-  double latency_s(const Link& link) const { return costs_.transfer_s(0, link); }
   int add_resource(int servers);
   void add_channels();
   void add_buckets();
@@ -59,11 +54,11 @@ class TransferModel {
   const Schedule& lowered_;
   const Plan& plan_;
   const Cluster& cluster_;
-  const CostModel& costs_;
+  TransferSeconds seconds_;  // before they are stretched
   double stretch_;
   std::vector<Lane> lanes_;
   std::vector<int> servers_;
-  std::map<Channel, int> channel_lanes_;
+  std::map<MessageChannel, int> channel_lanes_;
   int first_bucket_lane_ = 0;
   std::vector<int> task_lanes_;  // [rank]
 };

@@ -197,10 +197,8 @@ std::vector<std::unique_ptr<Transport>> connect_threads(int size, double timeout
   store->setTimeout(milliseconds(timeout_s));
   std::vector<std::unique_ptr<Transport>> transports(static_cast<std::size_t>(size));
   for_each_rank(transports.size(), [&](std::size_t rank) {
-    auto gloo = std::make_unique<GlooTransport>(store, static_cast<int>(rank), size, timeout_s);
-    transports[rank] = kind == TransportKind::kGloo
-                           ? std::move(gloo)
-                           : with_shared_memory(std::move(gloo), *store, timeout_s);
+    transports[rank] =
+        std::make_unique<GlooTransport>(store, static_cast<int>(rank), size, timeout_s);
   });
   return transports;
 }

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "runtime/clock.h"
 #include "runtime/counting_allocator.h"
+#include "runtime/shared_mutex.h"
 
 namespace graphpipe {
 namespace {
@@ -101,15 +102,10 @@ RankArea& area_of(const SharedMemory& memory) { return *reinterpret_cast<RankAre
 void make_area(const SharedMemory& memory, int size) {
   auto* area = new (memory.at(0)) RankArea;
   area->closed = 0;
-  pthread_mutexattr_t attributes;
-  pthread_mutexattr_init(&attributes);
-  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
   for (int peer = 0; peer < size; ++peer) {
     Channel* channel = new (area->from(peer)) Channel;
-    pthread_mutex_init(&channel->lock, &attributes);
+    make_shared_mutex(channel->lock);
   }
-  pthread_mutexattr_destroy(&attributes);
 }
 
 // The peer at the other end of a channel, and how long to wait for it.
