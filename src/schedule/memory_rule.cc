@@ -7,10 +7,14 @@
 
 namespace graphpipe {
 
-MemoryFacts::MemoryFacts(const Schedule& schedule, const Plan& plan, const Graph& graph)
+MemoryFacts::MemoryFacts(const Schedule& schedule, const Plan& plan, const Graph& graph,
+                         const CostModel& costs)
     : needs(needs_gradient(graph)),
       backward(plan.stages.size(), false),
-      recompute(plan.stages.size(), false) {
+      recompute(plan.stages.size(), false),
+      plan_(plan),
+      graph_(graph),
+      costs_(costs) {
   if (schedule.training) {
     backward = stages_with_backward(plan, graph);
     recompute = stages_that_recompute(plan, backward);
@@ -18,35 +22,91 @@ MemoryFacts::MemoryFacts(const Schedule& schedule, const Plan& plan, const Graph
   edge_backward = edges_with_backward(plan, backward);
 }
 
+const MemoryFacts::TaskBytes& MemoryFacts::task_bytes(StageId stage, std::int64_t samples,
+                                                      const DeviceType& device) {
+  const auto [at, is_new] = task_bytes_.try_emplace({stage, samples, &device});
+  TaskBytes& bytes = at->second;
+  if (!is_new || samples <= 0) return bytes;
+  const std::vector<OpId>& ops = plan_.stage(stage).ops;
+  bytes.beside = task_memory(costs_, graph_, needs, ops, leaving_tensors(plan_, stage), samples,
+                             device, plan_.schedule == ScheduleKind::kZbH1);
+  bytes.saved = bytes.kept = bytes.beside.saved_bytes;
+  if (recompute[stage.index()]) {
+    bytes.kept = stage_input_bytes(graph_, ops, samples);
+    bytes.saved = std::max(bytes.saved, bytes.kept);
+    bytes.results = outputs_bytes(stage, samples) + watched_bytes(stage, samples);
+  }
+  return bytes;
+}
+
+const std::vector<TensorId>& MemoryFacts::kept_inputs(StageId stage, const DeviceType& device) {
+  const auto [at, is_new] = kept_inputs_.try_emplace({stage, &device});
+  if (is_new) {
+    at->second = graphpipe::kept_inputs(costs_, graph_, needs, plan_.stage(stage).ops, device);
+  }
+  return at->second;
+}
+
+const StageMemory& MemoryFacts::static_memory(StageId stage) {
+  const auto [at, is_new] = static_memory_.try_emplace(stage);
+  if (is_new) at->second = stage_static_memory(graph_, plan_.stage(stage).ops, plan_.optimizer);
+  return at->second;
+}
+
+std::int64_t MemoryFacts::outputs_bytes(StageId stage, std::int64_t samples) const {
+  std::int64_t bytes = 0;
+  for (const TensorId tensor : leaving_tensors(plan_, stage)) {
+    bytes += tensor_bytes(graph_.tensor(tensor), samples);
+  }
+  return bytes;
+}
+
+std::int64_t MemoryFacts::watched_bytes(StageId stage, std::int64_t samples) const {
+  const auto bytes_here = [&](TensorId tensor) {
+    const OpId producer = graph_.tensor(tensor).producer;
+    const bool here = std::ranges::binary_search(plan_.stage(stage).ops, producer);
+    return here ? tensor_bytes(graph_.tensor(tensor), samples) : 0;
+  };
+  std::int64_t bytes = 0;
+  for (const Loss& loss : graph_.losses) bytes += bytes_here(loss.tensor);
+  for (const Metric& metric : graph_.metrics) bytes += bytes_here(metric.tensor);
+  return bytes;
+}
+
 MemoryRule::MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& graph,
                        const Cluster& cluster, const CostModel& costs, RankId rank,
-                       std::shared_ptr<const MemoryFacts> facts)
+                       std::shared_ptr<MemoryFacts> facts)
     : plan_(plan),
       graph_(graph),
-      costs_(costs),
       device_(cluster.type_of(schedule.ranks[rank.index()].device)),
       buckets_(schedule.buckets),
       local_(schedule, plan, graph, rank),
       samples_(schedule.samples),
       rank_device_(schedule.ranks[rank.index()].device),
-      facts_(facts ? std::move(facts) : std::make_shared<const MemoryFacts>(schedule, plan, graph)),
-      kept_inputs_(plan.stages.size()) {
+      facts_(facts ? std::move(facts)
+                   : std::make_shared<MemoryFacts>(schedule, plan, graph, costs)) {
   const RankProgram& program = schedule.ranks[rank.index()];
   for (const std::vector<Action>* section : {&program.prologue, &program.epilogue}) {
     for (const Action& action : *section) {
       if (action.after.valid()) add_within(action);
     }
   }
-  std::vector<OpId> ops;  // of all the rank's stages: what they share is there once
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    const Stage& stage = plan.stages[s];
-    if (std::ranges::find(stage.devices, rank_device_) == stage.devices.end()) continue;
-    ops.insert(ops.end(), stage.ops.begin(), stage.ops.end());
-    kept_inputs_[s] = kept_inputs(costs, graph, facts_->needs, stage.ops, device_);
-    step_bytes_[StageId(s)] = stage_static_memory(graph, stage.ops, plan.optimizer).step_bytes;
+  std::vector<StageId> own;
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    const std::vector<DeviceId>& devices = plan.stages[i].devices;
+    if (std::ranges::find(devices, rank_device_) != devices.end()) own.emplace_back(i);
   }
-  const StageMemory all = stage_static_memory(graph, ops, plan.optimizer);
+  const StageMemory all = own.size() == 1 ? facts_->static_memory(own[0]) : memory_of_all(own);
   static_bytes_ = schedule.training ? all.static_bytes() : all.weights_bytes;
+}
+
+// What the stages share is there once.
+StageMemory MemoryRule::memory_of_all(const std::vector<StageId>& stages) const {
+  std::vector<OpId> ops;
+  for (const StageId stage : stages) {
+    ops.insert(ops.end(), plan_.stage(stage).ops.begin(), plan_.stage(stage).ops.end());
+  }
+  return stage_static_memory(graph_, ops, plan_.optimizer);
 }
 
 void MemoryRule::add_within(const Action& action) {
@@ -93,7 +153,7 @@ MemoryEffect MemoryRule::of(const Action& action) {
     case ActionKind::kBackwardWeight:
       return {0, task_bytes(action).beside.weight_half_bytes};
     case ActionKind::kStep:
-      return {0, step_bytes_[action.stage]};
+      return {0, facts_->static_memory(action.stage).step_bytes};
     case ActionKind::kWaitReceive:
       return {};
     case ActionKind::kPostReceive:
@@ -154,7 +214,7 @@ MemoryRule::Arrived MemoryRule::arrived(const Action& task) const {
 
 bool MemoryRule::is_kept_input(StageId stage, TensorId tensor) const {
   return facts_->recompute[stage.index()] ||
-         std::ranges::binary_search(kept_inputs_[stage.index()], tensor);
+         std::ranges::binary_search(facts_->kept_inputs(stage, device_), tensor);
 }
 
 std::int64_t MemoryRule::held_bytes(const Action& task, const Arrived& in) {
@@ -246,42 +306,6 @@ std::int64_t MemoryRule::given_bytes(const Action& task) const {
 
 std::int64_t MemoryRule::taken_bytes(const Action& task) const {
   return local_.any() ? local_.gradients_taken_bytes(task.stage, task.samples) : 0;
-}
-
-std::int64_t MemoryRule::outputs_bytes(StageId stage, std::int64_t samples) const {
-  std::int64_t bytes = 0;
-  for (const TensorId tensor : leaving_tensors(plan_, stage)) {
-    bytes += tensor_bytes(graph_.tensor(tensor), samples);
-  }
-  return bytes;
-}
-
-std::int64_t MemoryRule::watched_bytes(StageId stage, std::int64_t samples) const {
-  const auto bytes_here = [&](TensorId tensor) {
-    const OpId producer = graph_.tensor(tensor).producer;
-    const bool here = std::ranges::binary_search(plan_.stage(stage).ops, producer);
-    return here ? tensor_bytes(graph_.tensor(tensor), samples) : 0;
-  };
-  std::int64_t bytes = 0;
-  for (const Loss& loss : graph_.losses) bytes += bytes_here(loss.tensor);
-  for (const Metric& metric : graph_.metrics) bytes += bytes_here(metric.tensor);
-  return bytes;
-}
-
-const MemoryRule::TaskBytes& MemoryRule::task_bytes(StageId stage, std::int64_t samples) {
-  const auto [at, is_new] = task_bytes_.try_emplace({stage, samples});
-  TaskBytes& bytes = at->second;
-  if (!is_new || samples <= 0) return bytes;
-  const std::vector<OpId>& ops = plan_.stage(stage).ops;
-  bytes.beside = task_memory(costs_, graph_, facts_->needs, ops, leaving_tensors(plan_, stage),
-                             samples, device_, plan_.schedule == ScheduleKind::kZbH1);
-  bytes.saved = bytes.kept = bytes.beside.saved_bytes;
-  if (facts_->recompute[stage.index()]) {
-    bytes.kept = stage_input_bytes(graph_, ops, samples);
-    bytes.saved = std::max(bytes.saved, bytes.kept);
-    bytes.results = outputs_bytes(stage, samples) + watched_bytes(stage, samples);
-  }
-  return bytes;
 }
 
 }  // namespace graphpipe

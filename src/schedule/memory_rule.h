@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,29 +22,18 @@ struct MemoryEffect {
   std::int64_t task_bytes = 0;  // beside what is then held, while it runs
 };
 
-// What the rules of all ranks ask of a schedule.
-struct MemoryFacts {
-  MemoryFacts(const Schedule& schedule, const Plan& plan, const Graph& graph);
+// What the rules of all ranks ask of a schedule; what costs time to know is asked once for all
+// ranks that are alike.
+class MemoryFacts {
+ public:
+  // What the references name must outlive it.
+  MemoryFacts(const Schedule& schedule, const Plan& plan, const Graph& graph,
+              const CostModel& costs);
   std::vector<bool> needs;          // [tensor]: needs_gradient()
   std::vector<bool> backward;       // [stage]: in this schedule
   std::vector<bool> edge_backward;  // [edge]
   std::vector<bool> recompute;      // [stage]: in this schedule
-};
 
-class MemoryRule {
- public:
-  // What the references name must outlive the rule. `facts`: of the schedule, for callers that
-  // ask for many ranks.
-  MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& graph, const Cluster& cluster,
-             const CostModel& costs, RankId rank,
-             std::shared_ptr<const MemoryFacts> facts = nullptr);
-
-  // Weights, gradients and optimiser state; weights alone where nothing is trained.
-  std::int64_t static_bytes() const { return static_bytes_; }
-
-  MemoryEffect of(const Action& action);
-
- private:
   struct TaskBytes {
     std::int64_t saved = 0;  // by a whole forward
     std::int64_t kept = 0;   // of these, from the forward on: all, or the inputs alone
@@ -51,8 +41,42 @@ class MemoryRule {
     std::int64_t results = 0;
     TaskMemory beside;
   };
-  const TaskBytes& task_bytes(StageId stage, std::int64_t samples);
-  const TaskBytes& task_bytes(const Action& action) {
+  const TaskBytes& task_bytes(StageId stage, std::int64_t samples, const DeviceType& device);
+  // Of the stage's inputs those that are kept, ascending.
+  const std::vector<TensorId>& kept_inputs(StageId stage, const DeviceType& device);
+  // Of one stage alone.
+  const StageMemory& static_memory(StageId stage);
+
+ private:
+  std::int64_t outputs_bytes(StageId stage, std::int64_t samples) const;
+  std::int64_t watched_bytes(StageId stage, std::int64_t samples) const;
+
+  const Plan& plan_;
+  const Graph& graph_;
+  const CostModel& costs_;
+  std::map<std::tuple<StageId, std::int64_t, const DeviceType*>, TaskBytes> task_bytes_;
+  std::map<std::pair<StageId, const DeviceType*>, std::vector<TensorId>> kept_inputs_;
+  std::map<StageId, StageMemory> static_memory_;
+};
+
+class MemoryRule {
+ public:
+  // What the references name must outlive the rule. `facts`: of the schedule, for callers that
+  // ask for many ranks.
+  MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& graph, const Cluster& cluster,
+             const CostModel& costs, RankId rank, std::shared_ptr<MemoryFacts> facts = nullptr);
+
+  // Weights, gradients and optimiser state; weights alone where nothing is trained.
+  std::int64_t static_bytes() const { return static_bytes_; }
+
+  MemoryEffect of(const Action& action);
+
+ private:
+  using TaskBytes = MemoryFacts::TaskBytes;
+  const TaskBytes& task_bytes(StageId stage, std::int64_t samples) const {
+    return facts_->task_bytes(stage, samples, device_);
+  }
+  const TaskBytes& task_bytes(const Action& action) const {
     return task_bytes(action.stage, action.samples.size());
   }
   // The forward messages of a task. One that brings all its samples is itself what is kept of
@@ -69,8 +93,6 @@ class MemoryRule {
   std::int64_t gathered_bytes(const Action& task) const;
   std::int64_t after_backward_bytes(const Action& task);
   MemoryEffect of_backward(const Action& task);
-  std::int64_t outputs_bytes(StageId stage, std::int64_t samples) const;
-  std::int64_t watched_bytes(StageId stage, std::int64_t samples) const;
   std::int64_t results_bytes(const Action& message);
   std::int64_t shared_bytes(const Action& task) const;
   std::int64_t given_bytes(const Action& task) const;
@@ -87,23 +109,20 @@ class MemoryRule {
     std::vector<Step> steps = {};
     std::int64_t held = 0;  // when it has ended
   };
+  StageMemory memory_of_all(const std::vector<StageId>& stages) const;
   void add_within(const Action& reduction);
   std::int64_t during_backward_bytes(const Action& task, const Within& within);
 
   const Plan& plan_;
   const Graph& graph_;
-  const CostModel& costs_;
   const DeviceType& device_;
   const std::vector<Bucket>& buckets_;
   LocalValues local_;
   std::int64_t samples_;  // of the schedule
   DeviceId rank_device_;
   std::map<std::pair<StageId, std::int64_t>, Within> within_;  // by (stage, micro-batch)
-  std::shared_ptr<const MemoryFacts> facts_;
-  std::vector<std::vector<TensorId>> kept_inputs_;  // [stage of this rank]
+  std::shared_ptr<MemoryFacts> facts_;
   std::int64_t static_bytes_ = 0;
-  std::map<StageId, std::int64_t> step_bytes_;
-  std::map<std::pair<StageId, std::int64_t>, TaskBytes> task_bytes_;  // by stage, samples
 };
 
 }  // namespace graphpipe

@@ -1,6 +1,7 @@
 #include "schedule/task_seconds.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "schedule/drawing.h"
 
@@ -28,10 +29,15 @@ TaskSeconds::TaskSeconds(const Schedule& schedule, const Plan& plan, const Graph
       graph_(graph),
       cluster_(cluster),
       costs_(costs),
-      known_(plan.stages.size()) {}
+      known_(plan.stages.size()),
+      through_(plan.stages.size()) {}
+
+int TaskSeconds::type_of(RankId rank) const {
+  return cluster_.device_type[schedule_.ranks[rank.index()].device.index()];
+}
 
 double TaskSeconds::of(RankId rank, const Action& action) {
-  const int type = cluster_.device_type[schedule_.ranks[rank.index()].device.index()];
+  const int type = type_of(rank);
   std::vector<Known>& known = known_[action.stage.index()];
   for (const Known& one : known) {
     if (one.kind == action.kind && one.samples == action.samples.size() &&
@@ -45,15 +51,27 @@ double TaskSeconds::of(RankId rank, const Action& action) {
 }
 
 double TaskSeconds::until(RankId rank, const Action& action, OpId op) {
-  const int type = cluster_.device_type[schedule_.ranks[rank.index()].device.index()];
-  const DeviceType& device = cluster_.types[static_cast<std::size_t>(type)];
-  double seconds = of(rank, action);
-  for (const OpId before : plan_.stage(action.stage).ops) {
-    if (before >= op || action.samples.empty()) break;
-    seconds -=
-        costs_.op_cost(graph_, before, action.samples.size(), 1, device, Phase::kBackward).seconds;
+  const double seconds = of(rank, action);
+  if (action.samples.empty()) return seconds;
+  const std::vector<OpId>& ops = plan_.stage(action.stage).ops;
+  const auto place = std::ranges::lower_bound(ops, op) - ops.begin();
+  const std::vector<double>& before = before_s(action.stage, action.samples.size(), type_of(rank));
+  return std::max(0.0, seconds - before[static_cast<std::size_t>(place)]);
+}
+
+const std::vector<double>& TaskSeconds::before_s(StageId stage, std::int64_t samples, int type) {
+  std::vector<Through>& known = through_[stage.index()];
+  for (const Through& one : known) {
+    if (one.samples == samples && one.device_type == type) return one.before_s;
   }
-  return std::max(0.0, seconds);
+  const DeviceType& device = cluster_.types[static_cast<std::size_t>(type)];
+  std::vector<double> before = {0};
+  for (const OpId op : plan_.stage(stage).ops) {
+    before.push_back(before.back() +
+                     costs_.op_cost(graph_, op, samples, 1, device, Phase::kBackward).seconds);
+  }
+  known.push_back({samples, type, std::move(before)});
+  return known.back().before_s;
 }
 
 double TaskSeconds::ask(const Action& action, const DeviceType& device) const {

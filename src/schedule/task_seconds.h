@@ -27,14 +27,22 @@ class TaskSeconds {
     int device_type;
     double seconds;
   };
+  struct Through {
+    std::int64_t samples;
+    int device_type;
+    std::vector<double> before_s;  // [operator of the stage]: the backwards of all before it
+  };
+  int type_of(RankId rank) const;
   double ask(const Action& action, const DeviceType& device) const;
+  const std::vector<double>& before_s(StageId stage, std::int64_t samples, int type);
 
   const Schedule& schedule_;
   const Plan& plan_;
   const Graph& graph_;
   const Cluster& cluster_;
   const CostModel& costs_;
-  std::vector<std::vector<Known>> known_;  // [stage]; few are distinct
+  std::vector<std::vector<Known>> known_;      // [stage]; few are distinct
+  std::vector<std::vector<Through>> through_;  // [stage]; likewise
 };
 
 // By what an emulated run multiplies all times, so that a machine can keep them and nobody

@@ -13,7 +13,7 @@ namespace {
 class RankMemoryCount {
  public:
   RankMemoryCount(const VerifyContext& context, RankId rank, const Cluster& cluster,
-                  const CostModel& costs, const std::shared_ptr<const MemoryFacts>& facts)
+                  const CostModel& costs, const std::shared_ptr<MemoryFacts>& facts)
       : context_(context),
         rank_(rank),
         device_(cluster.type_of(context.schedule.ranks[rank.index()].device)),
@@ -65,7 +65,7 @@ class RankMemoryCount {
 std::vector<RankMemory> verify_memory(const VerifyContext& context, const Cluster& cluster,
                                       const CostModel& costs, FaultList& faults) {
   const auto facts =
-      std::make_shared<const MemoryFacts>(context.schedule, context.plan, context.graph);
+      std::make_shared<MemoryFacts>(context.schedule, context.plan, context.graph, costs);
   std::vector<RankMemory> memory;
   for (std::size_t r = 0; r < context.schedule.ranks.size(); ++r) {
     memory.push_back(RankMemoryCount(context, RankId(r), cluster, costs, facts).run(faults));

@@ -140,8 +140,16 @@ TEST(SearchPlan, PassesOnWhyThereIsNone) {
   EXPECT_EQ(result.candidates, 0);
 }
 
-TEST(SearchPlan, GivesUpAtTheTimeLimit) {
+TEST(SearchPlan, AtTheTimeLimitTakesWhatThereIs) {
   const TestProblem test = even_problem(kBranches, 4, 16);
+  const SearchResult result = search_plan(planner_named("graphpipe"), test.problem(), 1e-9);
+  ASSERT_EQ(result.status, PlanStatus::kOk) << result.reason;
+  EXPECT_EQ(result.plan.stages.size(), 1U);  // which needs no search
+}
+
+TEST(SearchPlan, GivesUpAtTheTimeLimitWhereThereIsNothing) {
+  TestProblem test = even_problem(kBranches, 4, 16);
+  test.cluster.types[0].memory_bytes = 900;  // less than the parameters of all stages
   const SearchResult result = search_plan(planner_named("graphpipe"), test.problem(), 1e-9);
   EXPECT_EQ(result.status, PlanStatus::kGaveUp);
   EXPECT_EQ(result.reason, "stopped before a plan was found");

@@ -65,7 +65,7 @@ class Compiler {
         graph_(graph),
         cluster_(cluster),
         costs_(costs),
-        memory_facts_(std::make_shared<const MemoryFacts>(schedule, plan, graph)),
+        memory_facts_(std::make_shared<MemoryFacts>(schedule, plan, graph, costs)),
         task_seconds_(schedule, plan, graph, cluster, costs),
         transfer_seconds_(schedule, cluster, costs) {}
 
@@ -228,7 +228,7 @@ class Compiler {
   const Graph& graph_;
   const Cluster& cluster_;
   const CostModel& costs_;
-  std::shared_ptr<const MemoryFacts> memory_facts_;
+  std::shared_ptr<MemoryFacts> memory_facts_;
   Programs out_;
   std::map<MessageChannel, int> channel_index_;
   std::map<Port, int> port_index_;

@@ -95,6 +95,7 @@ class GraphPlanner {
     context_->work = work_;
     std::vector<Size> found;
     best_s_ = std::numeric_limits<double>::infinity();
+    add_single_stages(sizes);
     double least_s = 0;  // of the size before
     for (auto b = sizes.rbegin(); b != sizes.rend() && !context_->stopped(); ++b) {
       auto search = std::make_unique<TargetSearch>(*context_, *b);
@@ -107,7 +108,6 @@ class GraphPlanner {
       found.push_back({std::move(search), *least, std::move(front)});
     }
     for (const Size& size : found) refine(size);
-    if (!context_->stopped()) add_single_stages(sizes);
     stopped_ = context_->stopped();
     work_ = context_->work;
   }
@@ -125,9 +125,12 @@ class GraphPlanner {
 
   void add_drafts(const StageCosts& costs, const std::vector<Strategy>& strategies) {
     for (const Strategy& strategy : strategies) {
-      drafts_.push_back(estimate_draft(problem_, context_->pieces, costs, strategy));
-      best_s_ = std::min(best_s_, drafts_.back().iteration_s);
+      add_draft(estimate_draft(problem_, context_->pieces, costs, strategy));
     }
+  }
+  void add_draft(PlanDraft draft) {
+    best_s_ = std::min(best_s_, draft.iteration_s);
+    drafts_.push_back(std::move(draft));
   }
 
   // The whole graph as one stage, for each size on the number of devices that seems best: targets
@@ -148,7 +151,7 @@ class GraphPlanner {
             estimate_draft(problem_, context_->pieces, costs, {{{{all}, width, 1}}, 1, tps_s});
         if (!best || draft.iteration_s < best->iteration_s) best = std::move(draft);
       }
-      if (best) drafts_.push_back(std::move(*best));
+      if (best) add_draft(std::move(*best));
     }
   }
 
