@@ -32,6 +32,9 @@ constexpr double kWorthRefining = 1.1;
 // not searched: smaller tasks are no more efficient.
 constexpr double kHopelessSize = 1.1;
 
+// Where nothing fits by the bound, stages may exceed it by this.
+constexpr double kBeyondBound = 1.1;
+
 class GraphPlanner {
  public:
   GraphPlanner(const Problem& problem, const Budget& budget)
@@ -61,6 +64,8 @@ class GraphPlanner {
       search(rules, again);
       propose();
     }
+    rules.loose_windows = false;
+    search_beyond_bound(rules);
     result.candidates = ranked();
     result.work = work_;
     if (!result.candidates.empty()) {
@@ -89,6 +94,20 @@ class GraphPlanner {
     double floor_s = 0;
   };
 
+  // What a stage takes is bounded from above: sizes at which nothing fits by the bound may do
+  // after all, the next above those that fit before all.
+  void search_beyond_bound(SearchRules rules) {
+    rules.memory_share = kBeyondBound;
+    const std::set<std::int64_t> sizes = std::exchange(too_large_, {});
+    for (const std::int64_t b : sizes) {
+      if (stopped_) return;
+      const std::size_t before = candidates_.size();
+      search(rules, {b});
+      propose();
+      if (candidates_.size() == before) return;
+    }
+  }
+
   void search(const SearchRules& rules, const std::vector<std::int64_t>& sizes) {
     drafts_.clear();
     context_ = std::make_unique<SearchContext>(table_, tree_, rules, budget_);
@@ -101,7 +120,10 @@ class GraphPlanner {
       auto search = std::make_unique<TargetSearch>(*context_, *b);
       if (even_s(search->costs()) > best_s_ || least_s > kHopelessSize * best_s_) continue;
       const std::optional<double> least = search->least_target(kTargetPrecision);
-      if (!least) continue;
+      if (!least) {
+        if (!context_->stopped()) too_large_.insert(*b);
+        continue;
+      }
       least_s = iteration_s(search->costs(), *least);
       std::vector<Strategy> front = front_strategies(*search, *least);
       add_drafts(search->costs(), front);
@@ -204,7 +226,8 @@ class GraphPlanner {
   double best_s_ = 0;  // the best estimate of the drafts
   std::vector<PlanDraft> drafts_;
   std::vector<Candidate> candidates_;
-  std::set<std::int64_t> refused_;
+  std::set<std::int64_t> refused_;    // at which a plan exceeded a device after all
+  std::set<std::int64_t> too_large_;  // at which nothing fits by the bound
   std::int64_t work_ = 0;
   bool stopped_ = false;
 };

@@ -1,6 +1,7 @@
 #include "planners/graphpipe/stage_costs.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "plan/stage_memory.h"
 
@@ -74,6 +75,8 @@ StageCosts::StageCosts(ColumnStore& store, std::int64_t micro_batch, const Searc
   m_ = divide_up(problem.mini_batch, b_);
   devices_ = rules.devices > 0 ? rules.devices : problem.cluster->device_count();
   memory_limit_bytes_ = store.table().device().memory_bytes;
+  bound_limit_bytes_ =
+      std::llround(static_cast<double>(memory_limit_bytes_) * rules.memory_share);
   recompute_ = problem.options.recompute;
   link_ = worst_link(*problem.cluster);
   std::vector<int> widths = rules.widths.empty() ? sensible_widths(devices_) : rules.widths;
@@ -111,16 +114,16 @@ double StageCosts::tps_s(const StageSums& sums, std::span<const Span> spans, int
 double StageCosts::tps_at_level_s(const StageSums& sums, std::span<const Span> spans, int i,
                                   std::int64_t level) const {
   const bool recompute =
-      may_recompute(sums) && memory_bytes(sums, spans, i, level) > memory_limit_bytes_;
+      may_recompute(sums) && memory_bytes(sums, spans, i, level) > bound_limit_bytes_;
   return tps_s(sums, spans, i, recompute);
 }
 
 bool StageCosts::fits(const StageSums& sums, std::span<const Span> spans, int i, std::int64_t level,
                       double t) const {
-  if (memory_bytes(sums, spans, i, level) <= memory_limit_bytes_) {
+  if (memory_bytes(sums, spans, i, level) <= bound_limit_bytes_) {
     return tps_s(sums, spans, i) <= t;
   }
-  return may_recompute(sums) && memory_bytes(sums, spans, i, level, true) <= memory_limit_bytes_ &&
+  return may_recompute(sums) && memory_bytes(sums, spans, i, level, true) <= bound_limit_bytes_ &&
          tps_s(sums, spans, i, true) <= t;
 }
 

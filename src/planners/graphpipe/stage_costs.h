@@ -24,6 +24,9 @@ struct SearchRules {
   // neighbours are taken to be as wide as the stage, and no higher or lower than what lies
   // between makes them; a plan found so is to be held against stage_memory().
   bool loose_windows = false;
+  // Of a device's memory, what a stage may take by the bound: above 1, plans are found that the
+  // bound alone would refuse, to be held against stage_memory().
+  double memory_share = 1;
   std::vector<int> widths;  // ascending; empty: all that make sense
   int devices = 0;          // as if there were so many; 0: those of the cluster
 };
@@ -109,6 +112,7 @@ class StageCosts {
   std::int64_t m_;
   int devices_;
   std::int64_t memory_limit_bytes_;
+  std::int64_t bound_limit_bytes_;  // by the rules' share
   bool recompute_;
   Link link_;
   SearchRules rules_;
