@@ -216,11 +216,8 @@ class Floor {
   // Of the parameters that a stage shares with no other.
   std::vector<double> reductions_s() {
     const Problem& problem = table_.problem();
-    std::vector<std::int64_t> bytes(plan_.stages.size(), 0);
-    for (const ParamHolders& holders : trained_params(plan_, *problem.graph)) {
-      if (holders.stages.size() > 1) continue;
-      bytes[holders.stages[0].index()] += param_bytes(problem.graph->param(holders.param));
-    }
+    const std::vector<std::int64_t> bytes =
+        trained_bytes_of_one_stage(plan_, *problem.graph, needs_);
     std::vector<double> seconds(plan_.stages.size(), 0);
     for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
       const std::vector<DeviceId>& devices = plan_.stages[s].devices;

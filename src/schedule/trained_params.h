@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "graph/graph.h"
@@ -21,5 +22,9 @@ std::vector<ParamHolders> trained_params(const Plan& plan, const Graph& graph);
 
 // [stage]: whether it holds one, and so has a step.
 std::vector<bool> stages_with_trained_params(const Plan& plan, const Graph& graph);
+
+// [stage]: bytes of those that no other stage reads. `needs`: needs_gradient(graph).
+std::vector<std::int64_t> trained_bytes_of_one_stage(const Plan& plan, const Graph& graph,
+                                                     const std::vector<bool>& needs);
 
 }  // namespace graphpipe

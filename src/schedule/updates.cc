@@ -50,12 +50,38 @@ void move_last_repetition(Schedule& schedule, const Plan& plan) {
   if (schedule.repeats == 0) schedule.period_samples = 0;
 }
 
+// [bucket]: the stage's operator whose backward completes the bucket's gradients on it.
+std::vector<OpId> first_readers(const Schedule& schedule, const Graph& graph, const Stage& stage) {
+  std::vector<int> bucket_of(graph.params.size(), -1);
+  for (std::size_t b = 0; b < schedule.buckets.size(); ++b) {
+    for (const ParamId param : schedule.buckets[b].params) {
+      bucket_of[param.index()] = static_cast<int>(b);
+    }
+  }
+  std::vector<OpId> readers(schedule.buckets.size());
+  for (const OpId op : stage.ops) {
+    for (const ParamId param : graph.op(op).params) {
+      const int bucket = bucket_of[param.index()];
+      if (bucket < 0) continue;
+      OpId& reader = readers[static_cast<std::size_t>(bucket)];
+      if (!reader.valid()) reader = op;
+    }
+  }
+  return readers;
+}
+
 // One rank's reductions, in order.
 class RankReductions {
  public:
   RankReductions(const Schedule& schedule, const Plan& plan, const Graph& graph,
-                 const std::vector<bool>& needs, RankId rank, const std::vector<Placement>& placed)
-      : schedule_(schedule), plan_(plan), graph_(graph), needs_(needs), own_(placed.front()) {
+                 const std::vector<bool>& needs, const std::vector<OpId>& readers, RankId rank,
+                 const Placement& own)
+      : schedule_(schedule),
+        plan_(plan),
+        graph_(graph),
+        needs_(needs),
+        readers_(readers),
+        own_(own) {
     for (std::size_t b = 0; b < schedule.buckets.size(); ++b) {
       if (std::ranges::binary_search(schedule.buckets[b].ranks, rank)) {
         left_.push_back(static_cast<int>(b));
@@ -78,7 +104,7 @@ class RankReductions {
       actions.push_back(action);
     };
     while (!left_.empty()) {
-      after = std::min(after, first_reader(ops, left_.front()));
+      after = std::min(after, readers_[static_cast<std::size_t>(left_.front())]);
       if (after <= first) break;
       if (on_way_.size() == kOnTheWay) {
         if (!may_wait_within(on_way_.front())) break;
@@ -128,16 +154,6 @@ class RankReductions {
     return at == ops.end() ? ops.back() : *at;
   }
 
-  // Whose backward completes the bucket's gradients on this rank.
-  OpId first_reader(const std::vector<OpId>& ops, int index) const {
-    const auto at = std::ranges::find_if(ops, [&](OpId op) {
-      return std::ranges::any_of(graph_.op(op).params, [&](ParamId param) {
-        return std::ranges::find(bucket(index).params, param) != bucket(index).params.end();
-      });
-    });
-    return *at;  // the rank holds it
-  }
-
   bool may_wait_within(int index) const {
     const Stage& stage = plan_.stage(own_.stage);
     if (stage.replication != Replication::kSplit) return false;
@@ -150,7 +166,8 @@ class RankReductions {
   const Schedule& schedule_;
   const Plan& plan_;
   const Graph& graph_;
-  const std::vector<bool>& needs_;  // [tensor]
+  const std::vector<bool>& needs_;    // [tensor]
+  const std::vector<OpId>& readers_;  // [bucket]: first_readers() of the rank's first stage
   Placement own_;
   std::deque<int> left_;    // buckets that are to start
   std::deque<int> on_way_;  // that are to be waited for
@@ -180,9 +197,13 @@ void add_updates(Schedule& schedule, const std::vector<std::ptrdiff_t>& last_sen
   const std::vector<bool> needs = needs_gradient(graph);
   const std::vector<bool> trained = stages_with_trained_params(plan, graph);
   const std::vector<std::vector<Placement>> placed = placements(plan);
+  std::vector<std::vector<OpId>> readers;  // [stage]
+  for (const Stage& stage : plan.stages) readers.push_back(first_readers(schedule, graph, stage));
   for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
     RankProgram& program = schedule.ranks[r];
-    RankReductions reductions(schedule, plan, graph, needs, RankId(r), placed[r]);
+    const Placement& first = placed[r].front();
+    RankReductions reductions(schedule, plan, graph, needs, readers[first.stage.index()], RankId(r),
+                              first);
     const std::optional<Place> last = last_backward(program);
     if (last && placed[r].size() == 1) {
       const std::vector<Action> within = reductions.take_within((*last->section)[last->behind - 1]);

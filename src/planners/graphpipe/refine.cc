@@ -1,10 +1,12 @@
 #include "planners/graphpipe/refine.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <initializer_list>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -64,9 +66,13 @@ struct Change {
   const Group* with = nullptr;     // comes
 };
 
+constexpr std::size_t kMostChanges = 3;
+
 struct Step {
-  std::vector<Change> changes;
+  std::array<Change, kMostChanges> changes;
+  std::size_t count = 0;
   double compute_tps_s = 0;  // of the slowest stage that changes, at least
+  std::span<const Change> all() const { return std::span(changes).first(count); }
 };
 
 class Refiner {
@@ -237,9 +243,14 @@ class Refiner {
       const Group& group = single_[at(p)];
       propose_move(group);
       if (!swaps) continue;
+      const Stage& slow = stage(slowest_);
+      const double room_s = bound_s_ - slow.compute_tps_s + group.compute_tps_s[at(slow.width)];
       for (int s = 0; s < count(); ++s) {
         if (s == slowest_) continue;
-        for (const int q : stage(s).positions) propose_swap(group, s, single_[at(q)]);
+        for (const int q : stage(s).positions) {
+          const Group& back = single_[at(q)];
+          if (back.compute_tps_s[at(slow.width)] < room_s) propose_swap(group, s, back);
+        }
       }
     }
     for (const Group& group : groups_) propose_move(group);
@@ -302,7 +313,10 @@ class Refiner {
       compute_tps_s = std::max(compute_tps_s, changed_compute_s(change));
       if (compute_tps_s >= bound_s_) return;
     }
-    steps_.push_back({changes, compute_tps_s});
+    Step& step = steps_.emplace_back();
+    step.count = changes.size();
+    step.compute_tps_s = compute_tps_s;
+    std::ranges::copy(changes, step.changes.begin());
   }
 
   void try_step(const Step& step) {
@@ -310,7 +324,7 @@ class Refiner {
     looked_through_ += dependencies_.size();
     std::vector<std::pair<int, Stage>> changed;
     double slowest_s = 0;
-    for (const Change& change : step.changes) {
+    for (const Change& change : step.all()) {
       Stage next = change.stage < count() ? stage(change.stage) : Stage();
       next.width = change.width;
       if (change.without != nullptr) {
@@ -330,9 +344,9 @@ class Refiner {
       if (group == nullptr) return;
       for (const int p : group->positions) stage_of_[at(p)] = s;
     };
-    for (const Change& change : step.changes) put(change.with, change.stage);
+    for (const Change& change : step.all()) put(change.with, change.stage);
     const std::optional<double> reached_s = slowest_of(changed);
-    for (const Change& change : step.changes) put(change.without, change.stage);
+    for (const Change& change : step.all()) put(change.without, change.stage);
     if (!reached_s) return;
     bound_s_ = *reached_s;
     best_ = std::move(changed);

@@ -75,8 +75,7 @@ StageCosts::StageCosts(ColumnStore& store, std::int64_t micro_batch, const Searc
   m_ = divide_up(problem.mini_batch, b_);
   devices_ = rules.devices > 0 ? rules.devices : problem.cluster->device_count();
   memory_limit_bytes_ = store.table().device().memory_bytes;
-  bound_limit_bytes_ =
-      std::llround(static_cast<double>(memory_limit_bytes_) * rules.memory_share);
+  bound_limit_bytes_ = std::llround(static_cast<double>(memory_limit_bytes_) * rules.memory_share);
   recompute_ = problem.options.recompute;
   link_ = worst_link(*problem.cluster);
   std::vector<int> widths = rules.widths.empty() ? sensible_widths(devices_) : rules.widths;
