@@ -29,6 +29,7 @@ PipedreamProfile with_chains_joined(const PipedreamProfile& profile) {
       at = next[at][0];
       place[at] = joined.nodes.size();
       const PipedreamNode& node = profile.nodes[at];
+      sum.id += "," + node.id;
       sum.forward_ms += node.forward_ms;
       sum.backward_ms += node.backward_ms;
       sum.parameter_bytes += node.parameter_bytes;
@@ -44,9 +45,12 @@ PipedreamProfile with_chains_joined(const PipedreamProfile& profile) {
 
 }  // namespace
 
-PipedreamStateSpace recorded_pipedream_states(const std::string& path, bool chains) {
-  PipedreamProfile profile = without_inputs(parse_pipedream(read_file(path), path));
-  if (chains) profile = with_chains_joined(profile);
+PipedreamProfile recorded_pipedream_profile(const std::string& path, bool chains) {
+  const PipedreamProfile profile = without_inputs(parse_pipedream(read_file(path), path));
+  return chains ? with_chains_joined(profile) : profile;
+}
+
+PipedreamStateSpace pipedream_states(const PipedreamProfile& profile) {
   std::vector<PipedreamOp> ops;
   for (const PipedreamNode& node : profile.nodes) {
     ops.push_back(
@@ -60,6 +64,10 @@ PipedreamStateSpace recorded_pipedream_states(const std::string& path, bool chai
   }
   const auto source = std::ranges::find(is_source, true) - is_source.begin();
   return antichain_states(ops, successors, static_cast<int>(source), kMostStates);
+}
+
+PipedreamStateSpace recorded_pipedream_states(const std::string& path, bool chains) {
+  return pipedream_states(recorded_pipedream_profile(path, chains));
 }
 
 PipedreamPartition recorded_pipedream_partition(const PipedreamStateSpace& space,

@@ -15,8 +15,12 @@
 
 namespace graphpipe {
 
-// The states of PipeDream's optimiser: without the inputs, from the file's first source on. With
-// `chains` operators in a row are one (the profile of Inception-v3 has too many states else).
+// A profile without its inputs. With `chains` operators in a row are one, named "node4,node5" (the
+// profile of Inception-v3 has too many states else).
+PipedreamProfile recorded_pipedream_profile(const std::string& path, bool chains = false);
+
+// The states of PipeDream's optimiser: from the first source on.
+PipedreamStateSpace pipedream_states(const PipedreamProfile& profile);
 PipedreamStateSpace recorded_pipedream_states(const std::string& path, bool chains = false);
 
 // The partition of a row's states by the variant `code`, as the row has it.
