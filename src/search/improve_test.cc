@@ -12,6 +12,7 @@
 #include "planners/in_flight.h"
 #include "planners/test_problems.h"
 #include "schedule/verify.h"
+#include "search/moves.h"
 #include "search/search.h"
 #include "sim/simulator.h"
 
@@ -84,6 +85,35 @@ TEST(ImprovePlan, UsesDevicesThatAreLeftOver) {
   Plan one = plan_of(test, {{0, 1, 2, 3}});
   one.stages[0].micro_batch = one.stages[0].in_flight_samples = 4;
   EXPECT_EQ(devices_used(improved(test, one)), 4);
+}
+
+// Ways to pass operators on from stage to stage that no stage has room for: without an end to
+// them there are as many as ways through a mesh.
+TEST(MovesFrom, EndsWhereNoStageHasRoom) {
+  constexpr int kLayers = 5;
+  constexpr int kWide = 6;
+  Dependencies before;
+  std::vector<std::vector<int>> stages;
+  for (int layer = 0; layer < kLayers; ++layer) {
+    for (int i = 0; i < kWide; ++i) {
+      const int first = 2 * (layer * kWide + i);
+      before.emplace_back();
+      for (int j = 0; j < kWide && layer > 0; ++j) {
+        before.back().push_back(2 * ((layer - 1) * kWide + j) + 1);
+      }
+      before.push_back({first});
+      stages.push_back({first, first + 1});
+    }
+  }
+  TestProblem test = even_problem(before, kLayers * kWide, 32);
+  test.options.data_parallel = false;
+  test.options.micro_batches = {1};
+  const Plan plan = plan_of(test, stages);
+  const Problem problem = test.problem();
+  CostTable table(problem);
+  Workbench bench(table);
+  const double two_and_a_half_s = 2.5 * 3e-3 * 32;
+  EXPECT_TRUE(moves_from(bench, {plan.stages, 1}, 0, two_and_a_half_s).empty());
 }
 
 TEST(ImprovePlan, NeverMakesAPlanSlowerOrWrong) {

@@ -210,7 +210,8 @@ class MoveList {
   // passing_: the stages that have passed something on, with what they have left, and at the end
   // the one that is to go on.
   void pass_on_the_last() {
-    if (left_to_expand_-- == 0) return;
+    if (left_to_expand_ == 0) return;
+    --left_to_expand_;
     const std::size_t from = passing_.back().first;
     const Ops ops = passing_.back().second;
     const Stage& source = layout_.stages[from];

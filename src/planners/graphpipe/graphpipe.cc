@@ -18,7 +18,7 @@ namespace graphpipe {
 namespace {
 
 // Targets nearer to one another than this part are not told apart.
-constexpr double kTargetPrecision = 1e-3;
+constexpr double kTargetPrecision = 3e-3;
 
 // Drafts whose estimate is so many times the best one's are not proposed: what the
 // estimate leaves out (transfers) costs less.
