@@ -23,9 +23,12 @@ constexpr std::size_t kMostPairs = 256;
 // With more stages none are made to change places.
 constexpr std::size_t kMostPlaced = 128;
 
-bool may_be_so_wide(const Problem& problem, std::size_t devices, std::int64_t micro_batch) {
-  if (devices > 1 && !problem.options.data_parallel) return false;
-  return static_cast<std::int64_t>(devices) <= micro_batch;
+// Replicas share the samples of a micro-batch, or take turns with those of the mini-batch.
+bool may_be_so_wide(const Problem& problem, const Stage& stage) {
+  const auto width = static_cast<std::int64_t>(stage.devices.size());
+  if (width > 1 && !problem.options.data_parallel) return false;
+  const bool turns = stage.replication == Replication::kRoundRobin;
+  return width <= (turns ? problem.mini_batch / stage.micro_batch : stage.micro_batch);
 }
 
 class MoveList {
@@ -50,7 +53,7 @@ class MoveList {
     for (const auto& [s, stage] : changed) {
       if (stage.ops.empty()) continue;
       if (stage.devices.empty()) return;
-      if (!may_be_so_wide(bench_.problem(), stage.devices.size(), stage.micro_batch)) return;
+      if (!may_be_so_wide(bench_.problem(), stage)) return;
       slowest_s = std::max(slowest_s, bench_.stage_s(stage));
       if (slowest_s >= limit_s_) return;
     }

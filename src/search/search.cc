@@ -14,6 +14,7 @@
 #include "schedule/verify.h"
 #include "search/improve.h"
 #include "search/plan_bound.h"
+#include "search/turns.h"
 #include "sim/simulator.h"
 
 namespace graphpipe {
@@ -37,6 +38,9 @@ constexpr std::int64_t kSimulatedWork = 40'000;
 // Before that, of the planner's plans those with the lowest estimates are simulated: one, and
 // more while they take no more than so much work in all.
 constexpr std::int64_t kJudgingWork = 6'000;
+
+// After it, plans whose replicas take turns are made, and simulated, for so much work each.
+constexpr std::int64_t kTurnsWork = 20'000;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -132,6 +136,9 @@ class Judge {
     simulate_lowest_estimates(bench);
     std::vector<Plan> found =
         race_plans(bench, starts(bench), kMostFinals, {kEstimatedWork, budget.should_stop});
+    std::vector<Plan> from = found;
+    from.insert(from.end(), plans_.begin(), plans_.end());
+    std::ranges::move(with_turns(bench, from, budget), std::back_inserter(found));
     for (const Plan& plan : fastest(bench, std::move(found), kMostClimbs)) {
       const Plan better =
           improve_plan(bench, plan, ImproveBy::kSimulation, {kSimulatedWork, budget.should_stop});
@@ -156,6 +163,33 @@ class Judge {
     Plan plan;
     Trace trace;
   };
+
+  // The plans with replicas that take turns which may be the fastest, the lowest floor first.
+  std::vector<Plan> with_turns(Workbench& bench, const std::vector<Plan>& plans,
+                               const Budget& budget) {
+    std::int64_t end = bench.work() + kTurnsWork;
+    const auto stopped = [&] {
+      return bench.work() >= end || (budget.should_stop && budget.should_stop());
+    };
+    std::vector<std::pair<double, Plan>> turned;
+    for (const Plan& plan : plans) {
+      if (stopped()) break;
+      for (Plan& one : plans_in_turns(bench, plan)) {
+        turned.emplace_back(bench.floor_s(one), std::move(one));
+      }
+    }
+    std::ranges::stable_sort(turned, {}, &std::pair<double, Plan>::first);
+    double best_s = std::numeric_limits<double>::infinity();
+    for (const Judged& one : judged_) best_s = std::min(best_s, one.trace.iteration_s);
+    end = bench.work() + kTurnsWork;
+    std::vector<Plan> found;
+    for (auto& [floor_s, plan] : turned) {
+      if (stopped() || floor_s >= best_s * (1 - kNotWorth)) break;
+      best_s = std::min(best_s, bench.simulated_s(plan));
+      found.push_back(std::move(plan));
+    }
+    return found;
+  }
 
   // So many of the plans, the fastest by simulation first.
   static std::vector<Plan> fastest(Workbench& bench, std::vector<Plan> plans, std::size_t most) {

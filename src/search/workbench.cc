@@ -162,6 +162,10 @@ double Workbench::estimate_s(const Plan& plan) {
   for (const Stage& stage : plan.stages) {
     work_ += 4 + 4 * stage.in_flight_samples / stage.micro_batch;
   }
+  const bool turns = std::ranges::any_of(plan.stages, [](const Stage& stage) {
+    return stage.replication == Replication::kRoundRobin;
+  });
+  if (turns) return floor_s(plan);  // the estimator does not know them
   const double estimate_s = estimator_.iteration_s(plan);
   // Ranks that share cores it does not know.
   return problem().cluster->cores_per_node > 0 ? std::max(estimate_s, floor_s(plan)) : estimate_s;

@@ -51,7 +51,8 @@ class Workbench {
   double compute_s(const std::vector<OpId>& ops, const Stage& stage);
   double floor_s(const Plan& plan);
   std::vector<double> stage_floors_s(const Plan& plan);
-  double estimate_s(const Plan& plan);  // of stages (stage_estimate.h)
+  // Of stages (stage_estimate.h); where replicas take turns, which that does not know, the floor.
+  double estimate_s(const Plan& plan);
   double simulated_s(const Plan& plan) { return simulated(plan).iteration_s; }
   // Each plan once.
   const Trace& simulated(const Plan& plan);
