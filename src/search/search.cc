@@ -41,6 +41,8 @@ constexpr std::int64_t kJudgingWork = 6'000;
 
 // After it, plans whose replicas take turns are made, and simulated, for so much work each.
 constexpr std::int64_t kTurnsWork = 20'000;
+// So many of them go on.
+constexpr std::size_t kMostTurnsClimbs = 2;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -136,14 +138,9 @@ class Judge {
     simulate_lowest_estimates(bench);
     std::vector<Plan> found =
         race_plans(bench, starts(bench), kMostFinals, {kEstimatedWork, budget.should_stop});
-    std::vector<Plan> from = found;
-    from.insert(from.end(), plans_.begin(), plans_.end());
-    std::ranges::move(with_turns(bench, from, budget), std::back_inserter(found));
-    for (const Plan& plan : fastest(bench, std::move(found), kMostClimbs)) {
-      const Plan better =
-          improve_plan(bench, plan, ImproveBy::kSimulation, {kSimulatedWork, budget.should_stop});
-      judged_.push_back({kNotProposed, better, bench.simulated(better)});
-    }
+    std::vector<Plan> turned = with_turns(bench, found, budget);
+    climb(bench, std::move(found), kMostClimbs, budget);
+    climb(bench, std::move(turned), kMostTurnsClimbs, budget);
     result.status = PlanStatus::kInfeasible;
     settle(result);
     while (result.status != PlanStatus::kOk && !waiting_.empty()) {
@@ -164,9 +161,19 @@ class Judge {
     Trace trace;
   };
 
-  // The plans with replicas that take turns which may be the fastest, the lowest floor first.
-  std::vector<Plan> with_turns(Workbench& bench, const std::vector<Plan>& plans,
-                               const Budget& budget) {
+  // Goes on by simulation from so many of the plans, the fastest first.
+  void climb(Workbench& bench, std::vector<Plan> plans, std::size_t most, const Budget& budget) {
+    for (const Plan& plan : fastest(bench, std::move(plans), most)) {
+      const Plan better =
+          improve_plan(bench, plan, ImproveBy::kSimulation, {kSimulatedWork, budget.should_stop});
+      judged_.push_back({kNotProposed, better, bench.simulated(better)});
+    }
+  }
+
+  // Those of the plans and the proposed ones with replicas that take turns which may be the
+  // fastest, the lowest floor first.
+  std::vector<Plan> with_turns(Workbench& bench, std::vector<Plan> plans, const Budget& budget) {
+    plans.insert(plans.end(), plans_.begin(), plans_.end());
     std::int64_t end = bench.work() + kTurnsWork;
     const auto stopped = [&] {
       return bench.work() >= end || (budget.should_stop && budget.should_stop());
