@@ -24,7 +24,7 @@ TensorId classifier(GraphBuilder& g, TensorId x, const ZooArguments& arguments) 
   for (int layer = 1; layer <= 2; ++layer) {
     const std::string name = fmt::format("fc{}", layer);
     x = g.relu(name + ".relu", g.linear(name, x, arguments["hidden"]));
-    if (arguments["dropout"] > 0) x = g.dropout(name + ".dropout", x, rate(arguments, "dropout"));
+    x = dropped(g, name + ".dropout", x, rate(arguments, "dropout"));
   }
   return g.linear("fc3", x, arguments["classes"]);
 }

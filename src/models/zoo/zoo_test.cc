@@ -11,48 +11,10 @@
 #include "base/error.h"
 #include "graph/graph.h"
 #include "graph/series_parallel.h"
+#include "models/zoo/test_counts.h"
 
 namespace graphpipe {
 namespace {
-
-// Of those that are trained; a batch norm's running statistics are not.
-std::int64_t parameter_count(const Graph& graph) {
-  std::int64_t count = 0;
-  for (const Parameter& p : graph.params) {
-    if (p.trainable) count += element_count(p.shape);
-  }
-  return count;
-}
-
-// Billions of multiply-adds in convolutions and linear layers, as papers count them.
-double billion_multiply_adds(const Graph& graph) {
-  double count = 0;
-  for (std::size_t i = 0; i < graph.op_count(); ++i) {
-    const OpKind kind = graph.ops[i].kind;
-    const bool counted =
-        kind == OpKind::kConv2d || kind == OpKind::kConvTranspose2d || kind == OpKind::kLinear;
-    if (counted) count += forward_flops_per_sample(graph, OpId(i)) / 2e9;
-  }
-  return count;
-}
-
-std::map<std::string, int> kinds(const Graph& graph) {
-  std::map<std::string, int> counts;
-  for (const Operator& op : graph.ops) ++counts[std::string(op_kind_name(op.kind))];
-  return counts;
-}
-
-// "x float32 (256, 1024)", in the order of the graph
-std::vector<std::string> inputs(const Graph& graph) {
-  std::vector<std::string> lines;
-  for (const TensorId t : graph.inputs) {
-    const Tensor& tensor = graph.tensor(t);
-    lines.push_back(fmt::format("{} {} ({})", tensor.name, dtype_name(tensor.dtype),
-                                fmt::join(tensor.shape, ", ")));
-    EXPECT_TRUE(tensor.batched) << tensor.name;
-  }
-  return lines;
-}
 
 // An encoder layer of width C and feed-forward width F: attention's four matrices and
 // biases, two norms, two linear layers.

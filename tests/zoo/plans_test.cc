@@ -1,0 +1,54 @@
+// Every model of the zoo, as it comes, has a plan on 16 devices that the verifier passes.
+
+#include <gtest/gtest.h>
+
+#include "cluster/presets.h"
+#include "cost/analytic.h"
+#include "models/models.h"
+#include "plan/plan.h"
+#include "schedule/verify.h"
+#include "search/search.h"
+
+namespace graphpipe {
+namespace {
+
+constexpr std::int64_t kMiniBatch = 64;
+constexpr std::int64_t kMicroBatch = 4;
+
+class ZooPlans : public testing::TestWithParam<std::string> {};
+
+TEST_P(ZooPlans, OnSixteenDevices) {
+  const Graph graph = load_model(GetParam());
+  const Cluster cluster = preset_cluster("summit:16");
+  const AnalyticCosts costs;
+  Problem problem;
+  problem.graph = &graph;
+  problem.cluster = &cluster;
+  problem.costs = &costs;
+  problem.mini_batch = kMiniBatch;
+  problem.options.micro_batches = {kMicroBatch};
+  const SearchResult result = search_plan(planner_named("graphpipe"), problem);
+  ASSERT_EQ(result.status, PlanStatus::kOk) << result.reason;
+  EXPECT_GT(result.plan.stages.size(), 1U) << "no pipeline";
+  const Verification verification = verify_plan(result.plan, graph, cluster, costs);
+  for (const Fault& fault : verification.faults) {
+    ADD_FAILURE() << fault.where << ": " << fault.rule << ": " << fault.message;
+  }
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> list;
+  for (const ZooModel& model : zoo()) list.push_back(model.name);
+  return list;
+}
+
+std::string name_of(const testing::TestParamInfo<std::string>& model) {
+  std::string name = model.param;
+  std::erase(name, '-');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, ZooPlans, testing::ValuesIn(names()), name_of);
+
+}  // namespace
+}  // namespace graphpipe
