@@ -138,9 +138,9 @@ class Judge {
     simulate_lowest_estimates(bench);
     std::vector<Plan> found =
         race_plans(bench, starts(bench), kMostFinals, {kEstimatedWork, budget.should_stop});
-    std::vector<Plan> turned = with_turns(bench, found, budget);
-    climb(bench, std::move(found), kMostClimbs, budget);
-    climb(bench, std::move(turned), kMostTurnsClimbs, budget);
+    climb(bench, found, kMostClimbs, budget);
+    for (const Judged& one : judged_) found.push_back(one.plan);
+    climb(bench, with_turns(bench, std::move(found), budget), kMostTurnsClimbs, budget);
     result.status = PlanStatus::kInfeasible;
     settle(result);
     while (result.status != PlanStatus::kOk && !waiting_.empty()) {
