@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "planners/stage_tps.h"
@@ -40,7 +41,9 @@ constexpr std::int64_t kSimulatedWork = 40'000;
 constexpr std::int64_t kJudgingWork = 6'000;
 
 // After it, plans whose replicas take turns are made, and simulated, for so much work each.
+// Those with floors of no more than so many times the best: local steps may do the rest.
 constexpr std::int64_t kTurnsWork = 20'000;
+constexpr double kWorthTurning = 1.1;
 // So many of them go on.
 constexpr std::size_t kMostTurnsClimbs = 2;
 
@@ -139,7 +142,6 @@ class Judge {
     std::vector<Plan> found =
         race_plans(bench, starts(bench), kMostFinals, {kEstimatedWork, budget.should_stop});
     climb(bench, found, kMostClimbs, budget);
-    for (const Judged& one : judged_) found.push_back(one.plan);
     climb(bench, with_turns(bench, std::move(found), budget), kMostTurnsClimbs, budget);
     result.status = PlanStatus::kInfeasible;
     settle(result);
@@ -170,10 +172,12 @@ class Judge {
     }
   }
 
-  // Those of the plans and the proposed ones with replicas that take turns which may be the
-  // fastest, the lowest floor first.
+  // Those of the plans, of what was judged and of the proposed ones with replicas that take turns
+  // which may be, or come near, the fastest, the lowest floor first.
   std::vector<Plan> with_turns(Workbench& bench, std::vector<Plan> plans, const Budget& budget) {
+    for (const Judged& one : judged_) plans.push_back(one.plan);
     plans.insert(plans.end(), plans_.begin(), plans_.end());
+    drop_alike(plans);
     std::int64_t end = bench.work() + kTurnsWork;
     const auto stopped = [&] {
       return bench.work() >= end || (budget.should_stop && budget.should_stop());
@@ -191,11 +195,20 @@ class Judge {
     end = bench.work() + kTurnsWork;
     std::vector<Plan> found;
     for (auto& [floor_s, plan] : turned) {
-      if (stopped() || floor_s >= best_s * (1 - kNotWorth)) break;
+      if (stopped() || floor_s >= best_s * kWorthTurning) break;
       best_s = std::min(best_s, bench.simulated_s(plan));
       found.push_back(std::move(plan));
     }
     return found;
+  }
+
+  // Of plans that differ in their samples in flight alone the first stays.
+  static void drop_alike(std::vector<Plan>& plans) {
+    std::set<std::uint64_t> known;
+    std::erase_if(plans, [&](Plan plan) {
+      for (Stage& stage : plan.stages) stage.in_flight_samples = 0;
+      return !known.insert(plan_hash(plan)).second;
+    });
   }
 
   // So many of the plans, the fastest by simulation first.
