@@ -19,6 +19,13 @@ const std::vector<std::string>& small_models();
 // Models with operators that mix samples: equal to one device with the same micro-batches only.
 const std::vector<std::string>& small_mixing_models();
 
+// More models of other papers, some with batch norms. In these a tensor's gradient is the sum of
+// two at most.
+const std::vector<std::string>& small_papers_models();
+// In these it may be the sum of more, or stages may share a parameter: equal to one device but for
+// the order of sums.
+const std::vector<std::string>& small_papers_models_of_many_readers();
+
 struct EqualityCase {
   std::string model;
   int ranks = 1;                   // stages, mostly each on a rank of its own
