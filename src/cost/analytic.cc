@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "cost/kept_tensors.h"
+#include "graph/functions.h"
 
 namespace graphpipe {
 namespace {
@@ -175,6 +176,11 @@ double forward_work(const Graph& graph, OpId id, std::int64_t samples, int multi
     case OpKind::kSplit:
     case OpKind::kPad:
     case OpKind::kMean:
+    case OpKind::kElementwise:
+    case OpKind::kReduce:
+    case OpKind::kAlongAxis:
+    case OpKind::kGather:
+    case OpKind::kExpand:
     case OpKind::kMaxPool2d:
     case OpKind::kAvgPool2d:
     case OpKind::kGlobalAvgPool:
@@ -277,6 +283,13 @@ std::int64_t extra_saved_bytes(const Graph& graph, const Operator& op, std::int6
       return 2 * tensor_bytes(ids, samples) +
              3 * dtype_bytes(ids.dtype) * units_of(graph, op, samples);
     }
+    case OpKind::kElementwise:  // steps in between, and an operand that broadcasting copies
+      return elementwise_function(op.text("function")).kept * outputs_bytes(graph, op, samples);
+    case OpKind::kReduce:
+    case OpKind::kAlongAxis:  // what the function is of
+      return inputs_bytes(graph, op, samples, true);
+    case OpKind::kGather:  // indices, one for each element where each sample has its own
+      return 2 * dtype_bytes(DType::kInt64) / element * outputs_bytes(graph, op, samples);
     case OpKind::kMseLoss:
     case OpKind::kCrossEntropy:
     case OpKind::kBinaryCrossEntropy:
@@ -299,6 +312,7 @@ std::int64_t extra_saved_bytes(const Graph& graph, const Operator& op, std::int6
     case OpKind::kSplit:
     case OpKind::kPad:
     case OpKind::kMean:
+    case OpKind::kExpand:
     case OpKind::kConv1d:
     case OpKind::kConv2d:
     case OpKind::kConvTranspose2d:

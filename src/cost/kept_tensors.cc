@@ -1,6 +1,7 @@
 #include "cost/kept_tensors.h"
 
 #include "base/error.h"
+#include "graph/functions.h"
 
 namespace graphpipe {
 
@@ -20,8 +21,12 @@ bool runtime_keeps_input(const Operator& op, std::size_t input) {
     case OpKind::kAvgPool2d:
     case OpKind::kBatchNorm:
     case OpKind::kBinaryCrossEntropy:
+    case OpKind::kReduce:
+    case OpKind::kGather:
     case OpKind::kOpaque:  // a profile's activations count whole
       return true;
+    case OpKind::kElementwise:
+      return elementwise_function(op.text("function")).keeps_operands;
     case OpKind::kCrossEntropy:  // the target; of logits their softmax
       return input == 1;
     case OpKind::kSoftmax:
@@ -39,6 +44,8 @@ bool runtime_keeps_input(const Operator& op, std::size_t input) {
     case OpKind::kSplit:
     case OpKind::kPad:
     case OpKind::kMean:
+    case OpKind::kAlongAxis:
+    case OpKind::kExpand:
     case OpKind::kGlobalAvgPool:
     case OpKind::kResize:
     case OpKind::kLstm:  // a copy that has the steps first
@@ -52,6 +59,10 @@ bool runtime_keeps_input(const Operator& op, std::size_t input) {
 }
 
 bool runtime_keeps_output(const Operator& op) {
+  if (op.kind == OpKind::kElementwise) {
+    return elementwise_function(op.text("function")).keeps_result;
+  }
+  if (op.kind == OpKind::kReduce || op.kind == OpKind::kAlongAxis) return true;
   return op.kind == OpKind::kRelu || op.kind == OpKind::kSoftmax || op.kind == OpKind::kSigmoid ||
          op.kind == OpKind::kTanh;
 }

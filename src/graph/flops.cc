@@ -2,6 +2,7 @@
 // matrix product the counts per element are rough, since memory decides there.
 
 #include "base/error.h"
+#include "graph/functions.h"
 #include "graph/graph.h"
 
 namespace graphpipe {
@@ -62,6 +63,7 @@ double forward_flops_per_sample(const Graph& graph, OpId id) {
     case OpKind::kBatchNorm:
     case OpKind::kLayerNorm:
       return kNormPerElement * in;
+    case OpKind::kAlongAxis:
     case OpKind::kSoftmax:
     case OpKind::kCrossEntropy:
       return kSoftmaxPerElement * in;
@@ -70,12 +72,15 @@ double forward_flops_per_sample(const Graph& graph, OpId id) {
     case OpKind::kSigmoid:
     case OpKind::kTanh:
       return kSigmoidPerElement * in;
+    case OpKind::kElementwise:
+      return elementwise_function(op.text("function")).flops * out;
     case OpKind::kAdd:
       return static_cast<double>(op.inputs.size() - 1) * in;
     case OpKind::kRelu:
     case OpKind::kMul:
     case OpKind::kAddParameter:
     case OpKind::kMean:
+    case OpKind::kReduce:
     case OpKind::kGlobalAvgPool:
     case OpKind::kCorrect:
       return in;
@@ -94,6 +99,8 @@ double forward_flops_per_sample(const Graph& graph, OpId id) {
     case OpKind::kSlice:
     case OpKind::kSplit:
     case OpKind::kPad:
+    case OpKind::kGather:
+    case OpKind::kExpand:
     case OpKind::kOpaque:
       return 0;
   }

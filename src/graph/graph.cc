@@ -212,6 +212,7 @@ std::uint64_t graph_hash(const Graph& graph) {
     hash.add(param_text(param));
     hash.add_number(static_cast<int>(param.init.kind));
     hash.add(fmt::format("{}", param.init.scale));
+    if (param.values && !param.trainable) hash.add(*param.values);
   }
   for (const Operator& op : graph.ops) {
     hash.add(op.name);

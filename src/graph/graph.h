@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,6 +46,7 @@ enum class InitKind {
   kConstant,  // `scale`
   kUniform,   // in [-scale, scale)
   kNormal,    // with standard deviation `scale`
+  kGiven,     // the parameter's own values: those of a file
 };
 
 struct Init {
@@ -61,6 +63,9 @@ struct Parameter {
   std::vector<std::int64_t> shape;
   Init init;
   bool trainable = true;
+  // Where they are given: elements in row-major order, as this machine holds them. Shared, since
+  // they can be most of a graph. Not there where a graph was read without its weights.
+  std::shared_ptr<const std::string> values = nullptr;
 };
 
 using Attribute = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>>;
@@ -125,7 +130,8 @@ struct Graph {
 // Invariants, checked by validate() in this order:
 //   G1  ids are in range; names of tensors, parameters and operators are not empty
 //       and unique within their kind
-//   G2  shapes are positive (at most 8 dimensions, at most 2^40 elements)
+//   G2  shapes are positive (at most 8 dimensions, at most 2^40 elements); what is given of a
+//       parameter has its size, and what is not floating is given and not trained
 //   G3  an operator has the inputs, parameters, outputs and attributes of its kind
 //   G4  every tensor is an output of its producer, or an input of the graph
 //   G5  operators stand in an order in which they can run (so there is no cycle)
@@ -165,7 +171,7 @@ std::vector<OpKind> sample_mixing_kinds(const Graph& graph);
 // Depends on all that changes what is computed (kinds, attributes, shapes, wiring,
 // parameter names, initialisation, losses) and on the names by which things are looked
 // up (operators: randomness is keyed by them; inputs: fields of the data set), not on
-// names of other tensors, nor on metrics.
+// names of other tensors, nor on metrics. Given values count where they are not trained.
 std::uint64_t graph_hash(const Graph& graph);
 
 // What makes two operators cost the same: kind, attributes, dtypes, and shapes of

@@ -19,12 +19,13 @@ namespace {
 constexpr std::string_view kFormat = "graphpipe-graph";
 constexpr std::int64_t kVersion = 1;
 
-constexpr std::array<std::pair<InitKind, std::string_view>, 5> kInitNames{
+constexpr std::array<std::pair<InitKind, std::string_view>, 6> kInitNames{
     {{InitKind::kZeros, "zeros"},
      {InitKind::kOnes, "ones"},
      {InitKind::kConstant, "constant"},
      {InitKind::kUniform, "uniform"},
-     {InitKind::kNormal, "normal"}}};
+     {InitKind::kNormal, "normal"},
+     {InitKind::kGiven, "given"}}};
 
 constexpr std::array<std::pair<Normaliser, std::string_view>, 2> kNormaliserNames{
     {{Normaliser::kMeanOverSamples, "mean_over_samples"}, {Normaliser::kSum, "sum"}}};

@@ -92,6 +92,21 @@ OpRules make_rules(OpKind kind) {
       return {"gru", 1, 1, 4, 4, {}};
     case OpKind::kMean:
       return {"mean", 1, 1, 0, 0, {{"axis", kInteger}}};
+    case OpKind::kElementwise:
+      return {"elementwise",
+              1,
+              kAnyCount,
+              0,
+              kAnyCount,
+              {{"alpha", kNumber}, {"beta", kNumber}, {"function", kText}, {"operands", kList}}};
+    case OpKind::kReduce:
+      return {"reduce", 1, 1, 0, 0, {{"axes", kList}, {"function", kText}, {"keep", kFlag}}};
+    case OpKind::kAlongAxis:
+      return {"along_axis", 1, 1, 0, 0, {{"axis", kInteger}, {"function", kText}}};
+    case OpKind::kGather:
+      return {"gather", 1, 2, 0, 2, {{"axis", kInteger}, {"mode", kText}, {"operands", kList}}};
+    case OpKind::kExpand:
+      return {"expand", 1, 1, 0, 0, {{"shape", kList}}};
     case OpKind::kMseLoss:
       return {"mse_loss", 2, 2, 0, 0, {}};
     case OpKind::kCrossEntropy:

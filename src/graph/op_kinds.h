@@ -15,7 +15,8 @@ namespace graphpipe {
 
 enum class OpKind {
   kLinear,     // x (..., in), weight (out, in)[, bias (out)] -> (..., out)
-  kMatmul,     // a (..., m, k), b (..., k, n) -> (..., m, n); attribute transpose_b
+  kMatmul,     // a (..., m, k), b (..., k, n) -> (..., m, n), the leading dimensions broadcast;
+               // attribute transpose_b
   kAttention,  // x (T, C), in_weight (3C, C), in_bias (3C), out_weight (C, C), out_bias (C)
                // -> (T, C); multi-head self-attention; attributes heads, causal
   kLayerNorm,  // x (..., C), weight (C), bias (C) -> same; attribute epsilon
@@ -38,6 +39,19 @@ enum class OpKind {
   kSplit,         // attributes axis, sizes: one output for each of the sizes, in order
   kPad,           // attributes before, after (of each dimension), value
   kMean,          // over attribute axis of the sample's shape
+
+  // By attribute function, of which graph/functions.h has the lists. Operands are inputs and
+  // parameters as attribute operands says: k is input k, -1 - k is parameter k. A parameter has no
+  // samples; a result that comes of parameters alone has those of input 0, each the same.
+  kElementwise,  // operands broadcast -> their common shape; attributes alpha, beta, function,
+                 // operands
+  kReduce,       // over attribute axes, ascending, of the sample's shape; attributes function, keep
+                 // (whether the axes stay, with one element each)
+  kAlongAxis,    // same shape; attributes axis, function
+  kGather,       // data, indices int64 (negative ones from the end); attributes axis, operands,
+                 // mode: "index" (as axis of data stand the dimensions of indices), "elements"
+                 // (indices of data's rank: one element each -> their shape)
+  kExpand,       // x broadcast to attribute shape
 
   // Windows: kernel, stride, padding (on both sides) and dilation have a number a dimension.
   kConv1d,           // x (C, L), weight (O, C / groups, k)[, bias (O)] -> (O, L'); attributes

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +25,9 @@ inline std::string shape_text(const Shape& shape) {
 
 // Sizes of windows and paddings beyond it are mistakes, and could overflow sums.
 inline constexpr std::int64_t kMostInAList = 1 << 30;
+
+// The shape that both broadcast to, dimensions aligned from the last; none where they do not.
+std::optional<Shape> broadcast_shape(const Shape& a, const Shape& b);
 
 // One operator with what goes into it, and the ways to complain.
 class ShapeRule {
@@ -106,6 +110,30 @@ class ShapeRule {
     if (!param.trainable) return;
     fail(fmt::format("{} \"{}\" is trainable, expected \"trainable\": false", what, param.name));
   }
+  // What attribute operands names: dtype and shape of inputs and parameters.
+  struct Operand {
+    DType dtype;
+    const Shape& shape;
+    std::string text;
+  };
+  std::vector<Operand> operands() const {
+    std::vector<Operand> result;
+    for (const std::int64_t k : op_.list("operands")) {
+      const bool is_input = k >= 0;
+      const auto i = static_cast<std::size_t>(is_input ? k : -(k + 1));
+      if (i >= (is_input ? op_.inputs.size() : op_.params.size())) {
+        fail(fmt::format("operands is {}, and there are {} inputs and {} parameters",
+                         shape_text(op_.list("operands")), op_.inputs.size(), op_.params.size()));
+      }
+      if (is_input) {
+        result.push_back({in(i).dtype, in(i).shape, input_text(i)});
+      } else {
+        const Parameter& param = graph_.param(op_.params[i]);
+        result.push_back({param.dtype, param.shape, fmt::format("parameter \"{}\"", param.name)});
+      }
+    }
+    return result;
+  }
   // A list attribute with `count` numbers of at least `low`.
   const Shape& numbers(std::string_view name, std::size_t count, std::int64_t low) const {
     const Shape& list = op_.list(name);
@@ -148,6 +176,13 @@ class ShapeRule {
   const Operator& op_;
   const std::string& where_;
 };
+
+// shape_rules_functions.cc
+std::vector<Tensor> elementwise_outputs(const ShapeRule& r);
+std::vector<Tensor> reduce_outputs(const ShapeRule& r);
+std::vector<Tensor> along_axis_outputs(const ShapeRule& r);
+std::vector<Tensor> gather_outputs(const ShapeRule& r);
+std::vector<Tensor> expand_outputs(const ShapeRule& r);
 
 // shape_rules_spatial.cc
 std::vector<Tensor> conv_outputs(const ShapeRule& r, std::size_t dimensions);

@@ -30,20 +30,18 @@ std::vector<Tensor> matmul(const ShapeRule& r) {
     r.expect_rank_at_least(i, 2);
   }
   r.expect_same_dtype(1);
-  const std::size_t rank = r.shape(0).size();
-  r.expect_rank(1, rank);
+  const Shape& a = r.shape(0);
   Shape b = r.shape(1);
-  if (r.op().flag("transpose_b")) std::swap(b[rank - 1], b[rank - 2]);
-  Shape expected = r.shape(0);
-  expected[rank - 2] = r.shape(0)[rank - 1];
-  expected[rank - 1] = b[rank - 1];
-  if (b != expected) {
+  if (r.op().flag("transpose_b")) std::swap(b[b.size() - 1], b[b.size() - 2]);
+  const Shape matrix = {a[a.size() - 2], b.back()};
+  const auto leading = broadcast_shape({a.begin(), a.end() - 2}, {b.begin(), b.end() - 2});
+  if (!leading || b[b.size() - 2] != a.back()) {
     r.fail(fmt::format("{} has shape {}, expected the leading dimensions of {}, {}, and k = {}",
-                       r.input_text(1), shape_text(r.shape(1)), r.input_text(0),
-                       shape_text(r.shape(0)), r.shape(0)[rank - 1]));
+                       r.input_text(1), shape_text(r.shape(1)), r.input_text(0), shape_text(a),
+                       a.back()));
   }
-  Shape shape = r.shape(0);
-  shape[rank - 1] = b[rank - 1];
+  Shape shape = *leading;
+  shape.insert(shape.end(), matrix.begin(), matrix.end());
   return r.result(shape);
 }
 
@@ -272,6 +270,16 @@ std::vector<Tensor> infer_outputs(const Graph& graph, const Operator& op,
       return recurrent_outputs(r, 4);
     case OpKind::kGru:
       return recurrent_outputs(r, 3);
+    case OpKind::kElementwise:
+      return elementwise_outputs(r);
+    case OpKind::kReduce:
+      return reduce_outputs(r);
+    case OpKind::kAlongAxis:
+      return along_axis_outputs(r);
+    case OpKind::kGather:
+      return gather_outputs(r);
+    case OpKind::kExpand:
+      return expand_outputs(r);
     case OpKind::kMseLoss:
     case OpKind::kBinaryCrossEntropy:
       return paired_loss(r);

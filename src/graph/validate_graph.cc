@@ -118,6 +118,23 @@ class Validator {
     }
     for (std::size_t i = 0; i < graph_.params.size(); ++i) {
       check_shape("params", i, graph_.params[i].name, graph_.params[i].shape);
+      check_values(i);
+    }
+  }
+
+  void check_values(std::size_t i) const {
+    const Parameter& param = graph_.params[i];
+    const bool given = param.init.kind == InitKind::kGiven;
+    const auto expected = static_cast<std::size_t>(param_bytes(param));
+    if (param.values && (!given || param.values->size() != expected)) {
+      fail("params", i,
+           fmt::format("G2: \"{}\" has {} bytes of values, expected {}", param.name,
+                       param.values->size(), given ? expected : 0));
+    }
+    if (!is_floating(param.dtype) && (!given || param.trainable)) {
+      fail("params", i,
+           fmt::format("G2: \"{}\" is {}, expected values that are given and not trained",
+                       param.name, dtype_name(param.dtype)));
     }
   }
 

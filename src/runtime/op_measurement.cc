@@ -37,6 +37,13 @@ std::int64_t integer_bound(const Graph& graph, const Operator& op) {
   if (op.kind == OpKind::kCrossEntropy || op.kind == OpKind::kCorrect) {
     return graph.tensor(op.inputs.front()).shape.back();
   }
+  if (op.kind == OpKind::kGather) {
+    const std::int64_t data = op.list("operands").front();
+    const std::vector<std::int64_t>& shape =
+        data >= 0 ? graph.tensor(op.inputs[static_cast<std::size_t>(data)]).shape
+                  : graph.param(op.params[static_cast<std::size_t>(-(data + 1))]).shape;
+    return shape[static_cast<std::size_t>(op.integer("axis"))];
+  }
   return 2;
 }
 
@@ -53,7 +60,10 @@ class OpBench {
     }
     for (const ParamId id_of_param : op_.params) {
       const Parameter& param = graph.param(id_of_param);
-      at::Tensor values = at::randn(param.shape, scalar_type(param.dtype)).mul_(0.1);
+      const at::ScalarType type = scalar_type(param.dtype);
+      at::Tensor values = is_floating(param.dtype)
+                              ? at::randn(param.shape, type).mul_(0.1)
+                              : at::randint(integer_bound(graph, op_), param.shape, type);
       values.set_requires_grad(param.trainable);
       params_.push_back(std::move(values));
     }

@@ -14,6 +14,7 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/log_softmax.h>
+#include <ATen/ops/matmul.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mul.h>
@@ -24,26 +25,31 @@
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/unbind.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "base/error.h"
 #include "runtime/dropout.h"
+#include "runtime/functions.h"
 #include "runtime/operator_parts.h"
 
 namespace graphpipe {
 namespace {
 
 // B, the samples of the batch, leads every shape below.
-std::vector<std::int64_t> batched(std::int64_t samples, const std::vector<std::int64_t>& shape) {
-  std::vector<std::int64_t> sizes = {samples};
-  sizes.insert(sizes.end(), shape.begin(), shape.end());
+std::vector<std::int64_t> sizes_of(const Tensor& tensor, const OpContext& context) {
+  std::vector<std::int64_t> sizes;
+  if (tensor.batched) sizes.push_back(static_cast<std::int64_t>(context.sample_ids.size()));
+  sizes.insert(sizes.end(), tensor.shape.begin(), tensor.shape.end());
   return sizes;
 }
 
 // An axis of a sample's shape as an axis of the batch. Negative ones count from the end
-// and stay.
-std::int64_t batch_axis(std::int64_t axis) { return axis < 0 ? axis : axis + 1; }
+// and stay. A tensor without samples is its own sample's shape.
+std::int64_t batch_axis(std::int64_t axis, bool batched) {
+  return axis < 0 ? axis : axis + static_cast<std::int64_t>(batched);
+}
 
 // x: (..., in), weight: (out, in), bias: (out) or null -> (..., out)
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor* bias) {
@@ -63,6 +69,22 @@ at::Tensor matmul(const at::Tensor& a, const at::Tensor& b, bool transpose_b) {
   std::vector<std::int64_t> sizes = a.sizes().vec();
   sizes.back() = y.size(-1);
   return y.view(sizes);
+}
+
+// Leading dimensions that differ broadcast, or one of the two has no samples.
+at::Tensor product(const Graph& graph, const Operator& op, const at::Tensor& a,
+                   const at::Tensor& b) {
+  const Tensor& left = graph.tensor(op.inputs[0]);
+  const Tensor& right = graph.tensor(op.inputs[1]);
+  const bool transpose_b = op.flag("transpose_b");
+  const auto leading = [](const Tensor& t) { return std::span(t.shape).first(t.shape.size() - 2); };
+  if (left.batched == right.batched && std::ranges::equal(leading(left), leading(right))) {
+    return matmul(a, b, transpose_b);
+  }
+  const std::size_t rank = std::max(left.shape.size(), right.shape.size());
+  const at::Tensor first = aligned(a, left.batched, rank);
+  const at::Tensor second = aligned(b, right.batched, rank);
+  return at::matmul(first, transpose_b ? second.transpose(-1, -2) : second).contiguous();
 }
 
 // x: (B, T, C) -> (B, T, C). Written out, and not by a fused kernel, so that what is kept
@@ -124,9 +146,11 @@ at::Tensor dropout(const at::Tensor& x, const Operator& op, const OpContext& con
   return at::mul(x, mask);
 }
 
-at::Tensor transpose(const at::Tensor& x, const std::vector<std::int64_t>& permutation) {
-  std::vector<std::int64_t> dimensions = {0};
-  for (const std::int64_t d : permutation) dimensions.push_back(d + 1);
+at::Tensor transpose(const at::Tensor& x, const std::vector<std::int64_t>& permutation,
+                     bool batched) {
+  std::vector<std::int64_t> dimensions;
+  if (batched) dimensions.push_back(0);
+  for (const std::int64_t d : permutation) dimensions.push_back(batch_axis(d, batched));
   return x.permute(dimensions).contiguous();
 }
 
@@ -178,12 +202,12 @@ std::vector<at::Tensor> forward_op(const Graph& graph, const Operator& op,
                                    const std::vector<at::Tensor>& params,
                                    const OpContext& context) {
   const at::Tensor& x = inputs[0];
+  const bool batched = graph.tensor(op.inputs[0]).batched;
   switch (op.kind) {
     case OpKind::kLinear:
       return {linear(x, params[0], params.size() > 1 ? &params[1] : nullptr)};
     case OpKind::kMatmul:
-      return {
-          matmul(contiguous_gradient(x), contiguous_gradient(inputs[1]), op.flag("transpose_b"))};
+      return {product(graph, op, contiguous_gradient(x), contiguous_gradient(inputs[1]))};
     case OpKind::kAttention:
       return {attention(x, params, op.integer("heads"), op.flag("causal"))};
     case OpKind::kLayerNorm:
@@ -206,7 +230,7 @@ std::vector<at::Tensor> forward_op(const Graph& graph, const Operator& op,
       return {at::add(x, params[0])};
     case OpKind::kConcat:
       for (const at::Tensor& input : inputs) contiguous_gradient(input);
-      return {at::cat(inputs, batch_axis(op.integer("axis")))};
+      return {at::cat(inputs, batch_axis(op.integer("axis"), batched))};
     case OpKind::kEmbedding:
       return {at::embedding(params[0], x)};
     case OpKind::kEmbeddingBag:
@@ -214,14 +238,14 @@ std::vector<at::Tensor> forward_op(const Graph& graph, const Operator& op,
     case OpKind::kDropout:
       return {dropout(x, op, context)};
     case OpKind::kReshape:
-      return {x.view(batched(x.size(0), graph.tensor(op.outputs[0]).shape))};
+      return {x.view(sizes_of(graph.tensor(op.outputs[0]), context))};
     case OpKind::kTranspose:
-      return {transpose(contiguous_gradient(x), op.list("permutation"))};
+      return {transpose(contiguous_gradient(x), op.list("permutation"), batched)};
     case OpKind::kSlice:  // never a view, which would keep all of x
-      return {x.narrow(batch_axis(op.integer("axis")), op.integer("start"), op.integer("length"))
+      return {x.narrow(batch_axis(op.integer("axis"), batched), op.integer("start"), op.integer("length"))
                   .clone(at::MemoryFormat::Contiguous)};
     case OpKind::kSplit:
-      return split(x, batch_axis(op.integer("axis")), op.list("sizes"));
+      return split(x, batch_axis(op.integer("axis"), batched), op.list("sizes"));
     case OpKind::kPad:
       return {pad(x, op)};
     case OpKind::kConv1d:
@@ -241,7 +265,18 @@ std::vector<at::Tensor> forward_op(const Graph& graph, const Operator& op,
     case OpKind::kGru:
       return {recurrent(x, params, op.kind)};
     case OpKind::kMean:
-      return {mean_over(contiguous_gradient(x), batch_axis(op.integer("axis")))};
+      return {mean_over(contiguous_gradient(x), batch_axis(op.integer("axis"), batched))};
+    case OpKind::kElementwise:
+      return {elementwise(graph, op, inputs, params, context)};
+    case OpKind::kReduce:
+      return {reduce(contiguous_gradient(x), op, batched)};
+    case OpKind::kAlongAxis:
+      return {along_axis(contiguous_gradient(x), op, batched)};
+    case OpKind::kGather:
+      return {gather(graph, op, inputs, params, context)};
+    case OpKind::kExpand:
+      return {expand(contiguous_gradient(x), sizes_of(graph.tensor(op.outputs[0]), context),
+                     batched)};
     case OpKind::kMseLoss:
       return {mse_loss(x, inputs[1])};
     case OpKind::kCrossEntropy:

@@ -1,8 +1,10 @@
 #include "runtime/parameters.h"
 
 #include <ATen/ops/empty.h>
+#include <fmt/format.h>
 
 #include <array>
+#include <cstring>
 
 #include "base/counter_random.h"
 #include "base/error.h"
@@ -23,6 +25,8 @@ double initial_value(const Init& init, const CounterRandom& random, std::uint64_
       return init.scale * (2.0 * random.uniform(element) - 1.0);
     case InitKind::kNormal:
       return init.scale * random.normal(element);
+    case InitKind::kGiven:
+      break;  // not drawn
   }
   GP_CHECK(false, "init kind {}", static_cast<int>(init.kind));
 }
@@ -34,6 +38,17 @@ void fill(at::Tensor& values, const Init& init, const CounterRandom& random) {
   for (std::uint64_t i = 0; i < count; ++i) {
     out[i] = static_cast<T>(initial_value(init, random, i));
   }
+}
+
+void copy_given(const Parameter& parameter, at::Tensor& out) {
+  if (!parameter.values) {
+    throw InputError(fmt::format("parameter \"{}\"", parameter.name),
+                     "is said to be given, and there are no values: the graph came without its "
+                     "weights file");
+  }
+  GP_CHECK(parameter.values->size() == out.nbytes(), "parameter {} has {} bytes, expected {}",
+           parameter.name, parameter.values->size(), out.nbytes());
+  std::memcpy(out.data_ptr(), parameter.values->data(), out.nbytes());
 }
 
 template <typename T>
@@ -57,6 +72,10 @@ double squares(const T* values, std::int64_t count) {
 at::Tensor make_parameter(const Parameter& parameter, std::uint64_t seed) {
   const CounterRandom random(combine_hash(seed, hash_bytes(parameter.name)));
   at::Tensor values = at::empty(parameter.shape, scalar_type(parameter.dtype));
+  if (parameter.init.kind == InitKind::kGiven) {
+    copy_given(parameter, values);
+    return values.set_requires_grad(parameter.trainable);
+  }
   GP_CHECK(is_floating(parameter.dtype), "parameter {} is {}", parameter.name,
            dtype_name(parameter.dtype));
   if (parameter.dtype == DType::kFloat64) {
