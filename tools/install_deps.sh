@@ -10,6 +10,8 @@ packages=(
   g++ cmake ninja-build ccache git ca-certificates python3
   libfmt-dev nlohmann-json3-dev libcli11-dev libgtest-dev libgmock-dev
   libtorch-dev libgloo-dev
+  libonnx-dev libprotobuf-dev
+  libonnx-testdata      # the conformance tests of ONNX's own, 21 MB
   libopenblas0-pthread  # the reference BLAS, which Debian takes otherwise, is 17 times slower
   r-base-core           # reads MovieLens out of r-cran-dslabs
 )

@@ -1,4 +1,4 @@
-// graphpipe import FILE: another planner's input, as this program's graph JSON.
+// graphpipe import FILE: an ONNX model or another planner's input, as this program's graph JSON.
 
 #include <fmt/format.h>
 
@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/inputs.h"
 #include "graph/graph_json.h"
+#include "graph/weights.h"
 #include "models/models.h"
 
 namespace graphpipe {
@@ -35,6 +36,8 @@ void run_import(const ImportFlags& flags, const CommandLine& line) {
   print_import_notes(graph);
   if (flags.output.empty()) return print_out(to_json(graph));
   write_file(flags.output, to_json(graph));
+  const Weights given = given_weights(graph);
+  if (!given.empty()) write_file(weights_path(flags.output), to_safetensors(given));
   if (line.json) {
     print_out(fmt::format("{{\"operators\": {}, \"tensors\": {}}}", graph.op_count(),
                           graph.tensors.size()));
@@ -48,9 +51,9 @@ void run_import(const ImportFlags& flags, const CommandLine& line) {
 
 void add_import_command(CLI::App& app, CommandLine& line) {
   CLI::App* command =
-      app.add_subcommand("import", "another planner's input file, as this program's graph JSON");
+      app.add_subcommand("import", "an ONNX model or another planner's input file, as this program's graph JSON");
   auto flags = std::make_shared<ImportFlags>();
-  command->add_option("FILE", flags->file, "PipeDream's graph.txt, Piper or dnn-partitioning JSON")
+  command->add_option("FILE", flags->file, "ONNX, PipeDream's graph.txt, Piper or dnn-partitioning JSON")
       ->required();
   command->add_option("--time-unit", flags->time_unit,
                       "s, ms or us: of PipeDream's (default ms) and Piper's times (default s)");

@@ -68,6 +68,15 @@ ParamId GraphBuilder::param(const std::string& name, std::vector<std::int64_t> s
   return ParamId(graph_.params.size() - 1);
 }
 
+ParamId GraphBuilder::given(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                            std::shared_ptr<const std::string> values, bool trainable) {
+  const ParamId id = param(name, std::move(shape), {InitKind::kGiven, 0}, trainable);
+  Parameter& added = graph_.params[id.index()];
+  added.dtype = dtype;
+  added.values = std::move(values);
+  return id;
+}
+
 std::vector<TensorId> GraphBuilder::add_op(
     const std::string& name, OpKind kind, std::vector<TensorId> inputs, std::vector<ParamId> params,
     std::vector<std::pair<std::string, Attribute>> attributes,

@@ -102,6 +102,9 @@ class GraphBuilder {
                                std::vector<std::string> output_names = {});
   ParamId param(const std::string& name, std::vector<std::int64_t> shape, Init init,
                 bool trainable = true);
+  // One whose values are given (Parameter::values).
+  ParamId given(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                std::shared_ptr<const std::string> values, bool trainable);
 
   void loss(TensorId tensor, double weight = 1.0,
             Normaliser normaliser = Normaliser::kMeanOverSamples);

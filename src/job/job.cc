@@ -1,11 +1,19 @@
 #include "job/job.h"
 
+#include <filesystem>
+
 #include "base/file.h"
 #include "cluster/cluster_json.h"
 #include "graph/graph_json.h"
+#include "graph/weights.h"
 #include "plan/plan_json.h"
 
 namespace graphpipe {
+namespace {
+
+constexpr const char* kGivenWeights = "/given.safetensors";
+
+}  // namespace
 
 std::string_view transport_name(TransportKind kind) {
   return kind == TransportKind::kAuto ? "auto" : "gloo";
@@ -24,11 +32,18 @@ double learning_rate_at(const TrainOptions& options, std::int64_t step) {
 
 void write_job_graph(const std::string& folder, const Graph& graph) {
   write_file(folder + "/graph.json", to_json(graph));
+  const Weights given = given_weights(graph);
+  if (!given.empty()) write_file(folder + kGivenWeights, to_safetensors(given));
 }
 
 Graph read_job_graph(const std::string& folder) {
   const std::string path = folder + "/graph.json";
-  return parse_graph(read_file(path), path);
+  Graph graph = parse_graph(read_file(path), path);
+  const std::string weights = folder + kGivenWeights;
+  if (std::filesystem::exists(weights)) {
+    attach_weights(graph, parse_safetensors(read_file(weights), weights), weights);
+  }
+  return graph;
 }
 
 void write_job_inputs(const std::string& folder, const JobInputs& inputs) {

@@ -2,7 +2,8 @@
 // `graphpipe-worker` reads. Without libtorch, so that both sides include it.
 //
 // The folder holds job.json, graph.json, and for training and emulation plan.json, cluster.json
-// (and profile.json, the costs to predict with). While the job runs: port (rank 0's, once
+// (and profile.json, the costs to predict with; given.safetensors, where the graph has values of
+// parameters). While the job runs: port (rank 0's, once
 // bound), status.R (one per rank, a fixed-size memory map: what the rank is doing),
 // fault.R (a rank's own account of why it failed). A "profile" job leaves its result as
 // profile.json.

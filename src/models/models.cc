@@ -11,8 +11,10 @@
 #include "base/json_reader.h"
 #include "base/text.h"
 #include "graph/graph_json.h"
+#include "graph/weights.h"
 #include "models/dnn_partitioning_json.h"
 #include "models/imported_graph.h"
+#include "models/onnx/import.h"
 #include "models/pipedream_profile.h"
 #include "models/piper_json.h"
 #include "models/zoo/zoo.h"
@@ -24,7 +26,7 @@ constexpr const char* kWhere = "MODEL";
 constexpr std::string_view kSupported =
     "supported: this program's graph JSON (\"format\": \"graphpipe-graph\"), PipeDream's "
     "graph.txt, "
-    "Piper's and dnn-partitioning's JSON, and the models of `graphpipe models`";
+    "ONNX, Piper's and dnn-partitioning's JSON, and the models of `graphpipe models`";
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
   const std::string near = nearest_word(word, known);
@@ -69,14 +71,11 @@ ZooArguments parse_arguments(const ZooModel& model, std::string_view text) {
   return arguments;
 }
 
-[[noreturn]] void fail_unsupported(const std::string& path, std::string_view what) {
-  throw InputError(path, fmt::format("{} is not supported by this version; {}", what, kSupported));
-}
-
 struct ModelFile {
   std::string path;
   double time_unit_s = 0;  // 0: as the form has it
   double edge_unit_s = 0;
+  std::vector<std::pair<std::string, std::string>> options = {};  // other ones
 };
 
 double unit_seconds(const std::string& value, const std::string& where) {
@@ -86,21 +85,28 @@ double unit_seconds(const std::string& value, const std::string& where) {
   throw InputError(where, fmt::format("expected s, ms or us, found \"{}\"", value));
 }
 
-// "FILE", or "FILE:time-unit=ms,edge-unit=s".
+[[noreturn]] void fail_file_option(const std::string& item) {
+  throw InputError(kWhere, fmt::format("expected time-unit=s|ms|us or edge-unit=s|ms|us behind the "
+                                       "file, or behind an ONNX file such as loss=mse (docs/onnx.md), "
+                                       "found \"{}\"",
+                                       item));
+}
+
+// "FILE", or "FILE:time-unit=ms,edge-unit=s", or for an ONNX file "FILE:loss=mse,batch=N".
 ModelFile parse_model_file(const std::string& model) {
   std::error_code ignored;
   ModelFile file{model};
   const std::size_t colon = model.rfind(':');
   if (colon == std::string::npos || std::filesystem::exists(model, ignored)) return file;
-  if (model.find("-unit=", colon) == std::string::npos) return file;
+  if (model.find('=', colon) == std::string::npos) return file;
   file.path = model.substr(0, colon);
   for (const std::string& item : split_text(model.substr(colon + 1), ',')) {
     const std::size_t equals = item.find('=');
     const std::string key = item.substr(0, equals);
-    if (equals == std::string::npos || (key != "time-unit" && key != "edge-unit")) {
-      throw InputError(kWhere, fmt::format("expected time-unit=s|ms|us or edge-unit=s|ms|us behind "
-                                           "the file, found \"{}\"",
-                                           item));
+    if (equals == std::string::npos) fail_file_option(item);
+    if (key != "time-unit" && key != "edge-unit") {
+      file.options.emplace_back(key, item.substr(equals + 1));
+      continue;
     }
     const double unit_s = unit_seconds(item.substr(equals + 1), parameter_place(kWhere, key));
     (key == "time-unit" ? file.time_unit_s : file.edge_unit_s) = unit_s;
@@ -122,8 +128,11 @@ PiperFile parse_piper_file(const Json& document, const ModelFile& file) {
   return parse_piper(document, file.path, file.time_unit_s > 0 ? file.time_unit_s : 1);
 }
 
-// Whether the form has such times.
+// Whether the form has such times; no other form than ONNX has other options.
 void check_units(const ModelFile& file, bool time, bool edge) {
+  if (!file.options.empty()) {
+    fail_file_option(file.options.front().first + "=" + file.options.front().second);
+  }
   if (file.time_unit_s > 0 && !time) {
     throw InputError(file.path, "time-unit has nothing to say about this form of file");
   }
@@ -140,11 +149,53 @@ Json parse_document(const std::string& text, const std::string& path) {
   return parse_json(text, path);
 }
 
+// Values that are given lie in a file of their own beside the graph's.
+Graph with_weights(Graph graph, const std::string& path) {
+  const std::string weights = weights_path(path);
+  if (std::filesystem::exists(weights)) {
+    attach_weights(graph, parse_safetensors(read_file(weights), weights), weights);
+  }
+  return graph;
+}
+
+OnnxOptions onnx_options(const ModelFile& file) {
+  OnnxOptions options;
+  for (const auto& [key, value] : file.options) {
+    if (key == "loss") {
+      options.loss = value;
+    } else if (key == "of") {
+      options.of = value;
+    } else if (key == "labels") {
+      options.labels = value;
+    } else if (key == "batch") {
+      options.batch = value;
+    } else if (key == "classes") {
+      options.classes_axis = parse_integer(value, parameter_place(kWhere, key));
+    } else if (key == "frozen") {
+      options.frozen.insert(value);
+    } else {  // a dimension's name
+      const std::string where = parameter_place(kWhere, key);
+      const std::int64_t size = parse_integer(value, where);
+      if (size < 1) throw InputError(where, fmt::format("expected a positive size, found {}", size));
+      options.sizes[key] = size;
+    }
+  }
+  return options;
+}
+
+Graph load_onnx(const ModelFile& file, const std::string& bytes) {
+  const std::string folder = std::filesystem::path(file.path).parent_path().string();
+  const OnnxModel model = parse_onnx(bytes, file.path, folder.empty() ? "." : folder);
+  Graph graph = import_onnx(model, onnx_options(file), file.path).graph;
+  graph.name = model_name(file.path);
+  return graph;
+}
+
 Graph load_json(const ModelFile& file, const std::string& text) {
   const Json document = parse_document(text, file.path);
   if (document.contains("format")) {
     check_units(file, false, false);
-    return parse_graph(text, file.path);
+    return with_weights(parse_graph(text, file.path), file.path);
   }
   if (is_piper(document)) {
     check_units(file, true, false);
@@ -166,6 +217,7 @@ Graph load_file(const ModelFile& file) {
   const std::string text = read_file(file.path);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos) throw InputError(file.path, "the file is empty");
+  if (file.path.ends_with(".onnx")) return load_onnx(file, text);
   if (text[first] == '{' || text[first] == '[') return load_json(file, text);
   if (looks_like_pipedream(text)) {
     check_units(file, true, false);
@@ -173,7 +225,7 @@ Graph load_file(const ModelFile& file) {
                            file.time_unit_s > 0 ? file.time_unit_s : 1e-3);
   }
   // An ONNX file is a protocol buffer whose first field is ir_version, a number.
-  if (text[0] == '\x08') fail_unsupported(file.path, "an ONNX model");
+  if (text[0] == '\x08') return load_onnx(file, text);
   throw InputError(file.path, fmt::format("not a model file that is known; {}", kSupported));
 }
 
@@ -189,6 +241,11 @@ std::int64_t ZooArguments::operator[](std::string_view name) const {
                                   [&](const ZooParameter& p) { return p.name == name; });
   GP_CHECK(found != parameters_.end(), "no parameter \"{}\"", name);
   return found->value;
+}
+
+std::string weights_path(const std::string& graph_path) {
+  std::filesystem::path path(graph_path);
+  return path.replace_extension(".safetensors").string();
 }
 
 bool ZooArguments::given(std::string_view name) const { return given_.contains(name); }

@@ -56,7 +56,11 @@ const std::vector<ZooModel>& zoo();  // sorted by name
 // models only.
 // Planners' input files may say in which unit their times are: "FILE:time-unit=ms" (PipeDream,
 // default ms; Piper, default s), "FILE:edge-unit=s" (dnn-partitioning, default ms).
+// An ONNX file takes what docs/onnx.md lists: "FILE:loss=cross_entropy,labels=y,batch=N,seq=128".
 Graph load_model(const std::string& model, DType floating = DType::kFloat32);
+
+// Where the given values of a graph JSON's parameters lie: beside it, NAME.graph.safetensors.
+std::string weights_path(const std::string& graph_path);
 
 // The devices that a Piper or dnn-partitioning file was made for. Throws InputError where the
 // MODEL argument is no such file.

@@ -111,9 +111,9 @@ TEST(LoadModel, ReadsItsOwnFiles) {
 TEST(LoadModel, NamesFormsThatItDoesNotRead) {
   const std::string supported =
       "; supported: this program's graph JSON (\"format\": \"graphpipe-graph\"), PipeDream's "
-      "graph.txt, Piper's and dnn-partitioning's JSON, and the models of `graphpipe models`";
+      "graph.txt, ONNX, Piper's and dnn-partitioning's JSON, and the models of `graphpipe models`";
   EXPECT_EQ(file_fault("model.onnx", std::string_view("\x08\x07\x12\x07pytorch", 11)),
-            ": an ONNX model is not supported by this version" + supported);
+            ": expected an ONNX file: the protocol buffer is damaged or cut short");
   EXPECT_EQ(file_fault("list.json", "[1, 2]"), ": JSON of a form that is not known" + supported);
   EXPECT_EQ(file_fault("notes.txt", "hello"), ": not a model file that is known" + supported);
   EXPECT_EQ(file_fault("empty", " \n"), ": the file is empty");

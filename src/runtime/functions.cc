@@ -155,7 +155,7 @@ const std::map<std::string_view, Binary>& binary_functions() {
   return kFunctions;
 }
 
-at::Tensor apply(const Operator& op, const std::vector<at::Tensor>& xs) {
+at::Tensor computed(const Operator& op, const std::vector<at::Tensor>& xs) {
   const std::string& name = op.text("function");
   if (name == "where") return at::where(xs[0], xs[1], xs[2]);
   if (xs.size() == 2) return binary_functions().at(name)(xs[0], xs[1]);
@@ -229,7 +229,7 @@ at::Tensor elementwise(const Graph& graph, const Operator& op,
     any_batched = any_batched || operand.batched;
     xs.push_back(aligned(operand.values, operand.batched, output.shape.size()));
   }
-  const at::Tensor y = apply(op, xs);
+  const at::Tensor y = computed(op, xs);
   return any_batched ? y.contiguous() : with_samples(y, output, context);
 }
 

@@ -63,7 +63,10 @@ void OperatorTape::backward_inputs(Record& record, Gradients& table) const {
                                                  /*retain_graph=*/!record.params.empty(),
                                                  /*create_graph=*/false, /*allow_unused=*/true);
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      if (gradients[i].defined()) accumulate(table[record.input_slots[i]], gradients[i]);
+      // The hooks that make gradients contiguous do not see those that are asked for.
+      if (gradients[i].defined()) {
+        accumulate(table[record.input_slots[i]], gradients[i].contiguous());
+      }
     }
     record.leaves.clear();
   }

@@ -34,6 +34,18 @@ std::vector<at::Tensor> trainable(const std::vector<at::Tensor>& params) {
 
 }  // namespace
 
+void run_operators(const Graph& graph, const std::vector<at::Tensor>& params,
+                   const OpContext& context, std::vector<at::Tensor>& tensors) {
+  for (const Operator& op : graph.ops) {
+    std::vector<at::Tensor> inputs;
+    std::vector<at::Tensor> op_params;
+    for (const TensorId input : op.inputs) inputs.push_back(tensors[input.index()]);
+    for (const ParamId param : op.params) op_params.push_back(params[param.index()]);
+    const std::vector<at::Tensor> outputs = forward_op(graph, op, inputs, op_params, context);
+    for (std::size_t i = 0; i < outputs.size(); ++i) tensors[op.outputs[i].index()] = outputs[i];
+  }
+}
+
 struct ReferenceTrainer::State {
   State(const Graph& graph_in, const Dataset& dataset, TrainOptions options_in)
       : graph(graph_in),
@@ -48,14 +60,7 @@ struct ReferenceTrainer::State {
     for (const TensorId input : graph.inputs) {
       tensors[input.index()] = reader.read(input, context.sample_ids);
     }
-    for (const Operator& op : graph.ops) {
-      std::vector<at::Tensor> inputs;
-      std::vector<at::Tensor> op_params;
-      for (const TensorId input : op.inputs) inputs.push_back(tensors[input.index()]);
-      for (const ParamId param : op.params) op_params.push_back(params[param.index()]);
-      const std::vector<at::Tensor> outputs = forward_op(graph, op, inputs, op_params, context);
-      for (std::size_t i = 0; i < outputs.size(); ++i) tensors[op.outputs[i].index()] = outputs[i];
-    }
+    run_operators(graph, params, context, tensors);
     return tensors;
   }
 

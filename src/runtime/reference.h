@@ -11,9 +11,15 @@
 
 #include "data/dataset.h"
 #include "job/job.h"
+#include "runtime/operators.h"
 #include "runtime/rank_trainer.h"
 
 namespace graphpipe {
+
+// Fills `tensors`, [tensor of the graph], whose inputs are there, with what the operators make.
+// params: [parameter of the graph].
+void run_operators(const Graph& graph, const std::vector<at::Tensor>& params,
+                   const OpContext& context, std::vector<at::Tensor>& tensors);
 
 class ReferenceTrainer {
  public:

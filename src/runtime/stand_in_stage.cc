@@ -19,7 +19,12 @@ void check_samples(const at::Tensor& values, SampleRange samples) {
 Graph stand_in_graph(const Graph& graph) {
   Graph result = graph;
   for (Tensor& tensor : result.tensors) tensor.shape = kNoElements;
-  for (Parameter& param : result.params) param.shape = kNoElements;
+  for (Parameter& param : result.params) {
+    param.shape = kNoElements;
+    param.init = {};
+    param.values.reset();
+    if (!is_floating(param.dtype)) param.dtype = DType::kFloat32;
+  }
   return result;
 }
 
