@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +28,7 @@
 #include "cost/analytic.h"
 #include "cost/profile_json.h"
 #include "data/dataset.h"
+#include "graph/weights.h"
 #include "job/fault.h"
 #include "job/job.h"
 #include "job/status.h"
@@ -206,6 +208,20 @@ void check_rank(int count) {
                                          worker().rank, count));
 }
 
+void save_weights(const std::string& folder, const Graph& graph,
+                  const std::map<std::string, at::Tensor>& held) {
+  Weights weights;
+  for (const Parameter& param : graph.params) {
+    const auto found = held.find(param.name);
+    if (found == held.end()) continue;
+    const at::Tensor values = found->second.contiguous();
+    const auto* bytes = static_cast<const char*>(values.data_ptr());
+    weights[param.name] = {param.dtype, param.shape,
+                           std::make_shared<const std::string>(bytes, values.nbytes())};
+  }
+  write_file(saved_weights_path(folder, worker().rank), to_safetensors(weights));
+}
+
 void train(Run& run) {
   const Job& job = run.job;
   StatusFile& status = *worker().status;
@@ -238,6 +254,7 @@ void train(Run& run) {
                 .transport = *run.transport,
                 .trainer = *run.trainer},
                print_line);
+  if (job.train.save_weights) save_weights(job.folder, graph, run.trainer->parameters());
 }
 
 void print_emulated(Run& run, Transport& transport, const std::string& ranks_as) {

@@ -17,7 +17,9 @@
 #include "cli/job_folder.h"
 #include "cli/progress.h"
 #include "data/dataset.h"
+#include "graph/weights.h"
 #include "job/launcher.h"
+#include "models/onnx/export.h"
 #include "report/text_report.h"
 
 namespace graphpipe {
@@ -29,6 +31,8 @@ struct TrainFlags {
   std::string optimizer;
   std::string transport = "auto";
   std::string rate_schedule = "constant";
+  std::string save_weights;
+  std::string save_onnx;
   bool emulate = false;
   TrainOptions train;
 };
@@ -176,6 +180,33 @@ void check_ranks(const TrainFlags& flags, int ranks) {
                                            ranks, kMostThreads));
 }
 
+// What the ranks left, each parameter once.
+Weights trained_weights(const std::string& folder, int ranks) {
+  Weights weights;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::string path = saved_weights_path(folder, rank);
+    weights.merge(parse_safetensors(read_file(path), path));
+  }
+  return weights;
+}
+
+// Hours of training are not to end with an operator that ONNX does not have.
+void check_can_export(const Graph& graph) {
+  Weights zeros;
+  for (const Parameter& param : graph.params) {
+    const auto bytes = static_cast<std::size_t>(param_bytes(param));
+    zeros[param.name] = {param.dtype, param.shape,
+                         std::make_shared<const std::string>(bytes, '\0')};
+  }
+  export_onnx(graph, zeros, "--save-onnx");
+}
+
+void save(const TrainFlags& flags, const Graph& graph, const Weights& weights) {
+  if (!flags.save_weights.empty()) write_file(flags.save_weights, to_safetensors(weights));
+  if (flags.save_onnx.empty()) return;
+  write_file(flags.save_onnx, to_onnx(export_onnx(graph, weights, "--save-onnx")));
+}
+
 void check_emulate_flags(const TrainFlags& flags) {
   const auto refuse = [](const char* flag) {
     throw InputError(flag, "does not go with --emulate, which computes and trains nothing");
@@ -184,6 +215,8 @@ void check_emulate_flags(const TrainFlags& flags) {
   if (flags.train.epochs > 0) refuse("--epochs");
   if (flags.train.clip > 0) refuse("--clip");
   if (flags.train.accumulate > 1) refuse("--accumulate");
+  if (!flags.save_weights.empty()) refuse("--save-weights");
+  if (!flags.save_onnx.empty()) refuse("--save-onnx");
 }
 
 void run_train(TrainFlags flags, CommandLine& line) {
@@ -196,6 +229,7 @@ void run_train(TrainFlags flags, CommandLine& line) {
   flags.train.rate_schedule = parse_rate_schedule(flags.rate_schedule, "--lr-schedule");
   LoadedPlan loaded(flags.plan, flags.profile);
   if (!flags.emulate) check_can_compute(loaded.graph, flags.plan);
+  if (!flags.save_onnx.empty()) check_can_export(loaded.graph);
   const std::string worker = require_worker();
   choose_optimizer(flags, flags.train, loaded.plan);
   choose_transport(flags, flags.train);
@@ -217,6 +251,7 @@ void run_train(TrainFlags flags, CommandLine& line) {
   job.kind = "train";
   job.folder = folder.path();
   job.train = flags.train;
+  job.train.save_weights = !flags.save_weights.empty() || !flags.save_onnx.empty();
   job.model = loaded.plan.model;
   write_job_files(job, {loaded.plan, loaded.graph, loaded.cluster}, loaded.profile_path);
 
@@ -232,6 +267,9 @@ void run_train(TrainFlags flags, CommandLine& line) {
     print_failure(result);
     line.exit_code = result.exit_code;
     return;
+  }
+  if (job.train.save_weights) {
+    save(flags, loaded.graph, trained_weights(folder.path(), devices_used(loaded.plan)));
   }
   if (!line.json) print_out(done_text(display.done()));
 }
@@ -282,6 +320,9 @@ void add_train_command(CLI::App& app, CommandLine& line) {
                    "of messages between ranks: auto (memory where ranks share a machine) or gloo")
       ->capture_default_str();
   command->add_option("--profile", flags->profile, "measured costs; default: those of the plan");
+  command->add_option("--save-weights", flags->save_weights,
+                      "write the trained weights there, as safetensors");
+  command->add_option("--save-onnx", flags->save_onnx, "write the trained model there, as ONNX");
   command->add_option("--trace", train.trace_path,
                       "write the last iteration's measured trace there");
   command->callback([flags, &line] { run_train(*flags, line); });

@@ -285,9 +285,10 @@ std::int64_t extra_saved_bytes(const Graph& graph, const Operator& op, std::int6
     }
     case OpKind::kElementwise:  // steps in between, and an operand that broadcasting copies
       return elementwise_function(op.text("function")).kept * outputs_bytes(graph, op, samples);
-    case OpKind::kReduce:
-    case OpKind::kAlongAxis:  // what the function is of
-      return inputs_bytes(graph, op, samples, true);
+    case OpKind::kReduce:  // what stands between the axes, or between two steps
+      return op.text("function") == "prod" || op.text("function") == "log_sum"
+                 ? inputs_bytes(graph, op, samples, true)
+                 : 0;
     case OpKind::kGather:  // indices, one for each element where each sample has its own
       return 2 * dtype_bytes(DType::kInt64) / element * outputs_bytes(graph, op, samples);
     case OpKind::kMseLoss:
@@ -313,6 +314,7 @@ std::int64_t extra_saved_bytes(const Graph& graph, const Operator& op, std::int6
     case OpKind::kPad:
     case OpKind::kMean:
     case OpKind::kExpand:
+    case OpKind::kAlongAxis:
     case OpKind::kConv1d:
     case OpKind::kConv2d:
     case OpKind::kConvTranspose2d:

@@ -21,10 +21,15 @@ bool runtime_keeps_input(const Operator& op, std::size_t input) {
     case OpKind::kAvgPool2d:
     case OpKind::kBatchNorm:
     case OpKind::kBinaryCrossEntropy:
-    case OpKind::kReduce:
-    case OpKind::kGather:
     case OpKind::kOpaque:  // a profile's activations count whole
       return true;
+    case OpKind::kReduce:
+      return reduction_keeps_input(op.text("function"));
+    case OpKind::kGather: {  // the data, where each sample has indices of its own; a copy of those
+      const std::vector<std::int64_t>& operands = op.list("operands");
+      return (operands[1] >= 0 || op.text("mode") == "elements") &&
+             operands[0] == static_cast<std::int64_t>(input);
+    }
     case OpKind::kElementwise:
       return elementwise_function(op.text("function")).keeps_operands;
     case OpKind::kCrossEntropy:  // the target; of logits their softmax
@@ -62,7 +67,8 @@ bool runtime_keeps_output(const Operator& op) {
   if (op.kind == OpKind::kElementwise) {
     return elementwise_function(op.text("function")).keeps_result;
   }
-  if (op.kind == OpKind::kReduce || op.kind == OpKind::kAlongAxis) return true;
+  if (op.kind == OpKind::kReduce) return reduction_keeps_result(op.text("function"));
+  if (op.kind == OpKind::kAlongAxis) return along_axis_keeps_result(op.text("function"));
   return op.kind == OpKind::kRelu || op.kind == OpKind::kSoftmax || op.kind == OpKind::kSigmoid ||
          op.kind == OpKind::kTanh;
 }

@@ -80,8 +80,8 @@ constexpr ElementwiseFunction kElementwise[] = {
 };
 
 constexpr std::array<std::string_view, 12> kReduce = {
-    "sum",        "mean",    "max",         "min",     "prod",   "l1", "l2",
-    "sum_square", "log_sum", "log_sum_exp", "arg_max", "arg_min"};
+    "sum", "mean",       "max",     "min",         "prod",    "l1",
+    "l2",  "sum_square", "log_sum", "log_sum_exp", "arg_max", "arg_min"};
 
 constexpr std::array<std::string_view, 4> kAlong = {"softmax", "log_softmax", "hardmax",
                                                     "cumulative_sum"};
@@ -104,6 +104,18 @@ const ElementwiseFunction& elementwise_function(std::string_view name) {
 std::span<const std::string_view> reduce_functions() { return kReduce; }
 
 bool is_arg_function(std::string_view name) { return name == "arg_max" || name == "arg_min"; }
+
+bool reduction_keeps_input(std::string_view name) {
+  return name != "sum" && name != "mean" && name != "log_sum" && !is_arg_function(name);
+}
+
+bool reduction_keeps_result(std::string_view name) {
+  return name == "max" || name == "min" || name == "prod" || name == "l2" || name == "log_sum_exp";
+}
+
+bool along_axis_keeps_result(std::string_view name) {
+  return name == "softmax" || name == "log_softmax";
+}
 
 std::span<const std::string_view> along_axis_functions() { return kAlong; }
 

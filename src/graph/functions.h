@@ -49,8 +49,11 @@ const ElementwiseFunction* find_elementwise_function(std::string_view name);
 // (int64; over one axis; the first of several).
 std::span<const std::string_view> reduce_functions();
 bool is_arg_function(std::string_view name);
+bool reduction_keeps_input(std::string_view name);  // for its backward
+bool reduction_keeps_result(std::string_view name);
 
 // softmax, log_softmax, hardmax (1 at the first largest), cumulative_sum.
 std::span<const std::string_view> along_axis_functions();
+bool along_axis_keeps_result(std::string_view name);  // for its backward; the input never
 
 }  // namespace graphpipe

@@ -142,13 +142,14 @@ TEST(GraphJson, RefusesUnknownWordsAndKeys) {
             "expected one of float32, float64, int64, bool");
   EXPECT_EQ(fault("\"kind\":\"uniform\"", "\"kind\":\"gamma\""),
             "g.json: /params/0/init/kind: unknown initialisation \"gamma\"; expected one of zeros, "
-            "ones, constant, uniform, normal");
+            "ones, constant, uniform, normal, given");
   EXPECT_EQ(
       fault("\"kind\":\"dropout\"", "\"kind\":\"drop_out\""),
       "g.json: /ops/1/kind: unknown operator kind \"drop_out\" (did you mean \"dropout\"?); "
       "expected one of linear, matmul, attention, layer_norm, softmax, gelu, relu, sigmoid, tanh, "
       "add, mul, add_parameter, concat, embedding, embedding_bag, dropout, reshape, "
-      "transpose, slice, split, pad, mean, conv1d, conv2d, conv_transpose2d, max_pool2d, "
+      "transpose, slice, split, pad, mean, elementwise, reduce, along_axis, gather, "
+      "expand, conv1d, conv2d, conv_transpose2d, max_pool2d, "
       "avg_pool2d, global_avg_pool, resize, batch_norm, lstm, gru, mse_loss, cross_entropy, "
       "binary_cross_entropy, correct, opaque");
   EXPECT_EQ(fault("\"normaliser\":\"mean_over_samples\"", "\"normaliser\":\"mean\""),

@@ -73,4 +73,8 @@ int worker_count(const Job& job, const Plan& plan) {
 
 std::string profile_result_path(const std::string& folder) { return folder + "/profile.json"; }
 
+std::string saved_weights_path(const std::string& folder, int rank) {
+  return folder + "/weights." + std::to_string(rank) + ".safetensors";
+}
+
 }  // namespace graphpipe

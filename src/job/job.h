@@ -50,6 +50,7 @@ struct TrainOptions {
   double timeout_s = 60;  // of any wait for a peer
   TransportKind transport = TransportKind::kAuto;
   std::string trace_path;  // of the last iteration, measured; "": none
+  bool save_weights = false;  // each rank leaves those that it holds as weights.R.safetensors
   friend bool operator==(const TrainOptions&, const TrainOptions&) = default;
 };
 
@@ -96,5 +97,6 @@ bool ranks_are_threads(const Job& job);
 int worker_count(const Job& job, const Plan& plan);
 
 std::string profile_result_path(const std::string& folder);
+std::string saved_weights_path(const std::string& folder, int rank);
 
 }  // namespace graphpipe

@@ -45,7 +45,7 @@ RateSchedule read_rate_schedule(const JsonReader& json) {
 TrainOptions read_train(const JsonReader& json) {
   json.only({"data", "iterations", "epochs", "patience", "eval_every", "optimizer", "learning_rate",
              "learning_rate_schedule", "momentum", "weight_decay", "clip", "accumulate", "seed",
-             "floating", "log_every", "timeout_s", "transport", "trace_path"});
+             "floating", "log_every", "timeout_s", "transport", "trace_path", "save_weights"});
   TrainOptions options;
   options.data = json["data"].string();
   options.iterations = json["iterations"].integer_at_least(0);
@@ -65,6 +65,7 @@ TrainOptions read_train(const JsonReader& json) {
   options.timeout_s = json["timeout_s"].number_at_least(0.001);
   options.transport = read_transport(json["transport"]);
   options.trace_path = json["trace_path"].string();
+  options.save_weights = json["save_weights"].boolean();
   if (options.iterations == 0 && options.epochs == 0 && options.patience == 0) {
     json["patience"].fail(
         "J2: a run without iterations and epochs ends when validation stops improving: "
@@ -91,7 +92,8 @@ Json train_json(const TrainOptions& options) {
           {"log_every", options.log_every},
           {"timeout_s", options.timeout_s},
           {"transport", transport_name(options.transport)},
-          {"trace_path", options.trace_path}};
+          {"trace_path", options.trace_path},
+          {"save_weights", options.save_weights}};
 }
 
 std::vector<std::int64_t> read_samples(const JsonReader& json) {

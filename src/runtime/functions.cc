@@ -245,7 +245,10 @@ at::Tensor reduce(const at::Tensor& x, const Operator& op, bool batched) {
     return x.clone(at::MemoryFormat::Contiguous);
   }
   if (name == "sum") return x.sum(axes, keep);
-  if (name == "mean") return x.mean(axes, keep);
+  if (name == "mean") {  // as mean() does it, which would keep x for its backward
+    const at::Tensor total = x.sum(axes, keep);
+    return total.div(static_cast<double>(x.numel()) / static_cast<double>(total.numel()));
+  }
   if (name == "max") return x.amax(axes, keep);
   if (name == "min") return x.amin(axes, keep);
   if (name == "prod") return product_over(x, axes, keep);

@@ -160,6 +160,42 @@ OneOp class_op(const std::function<void(GraphBuilder&, TensorId, TensorId)>& add
   return one;
 }
 
+OneOp function_op(const std::vector<std::vector<std::int64_t>>& shapes, const std::string& name,
+                  const std::vector<std::int64_t>& operands) {
+  return one_op(shapes, [&](GraphBuilder& g, const std::vector<TensorId>& x) {
+    g.add_op("o", OpKind::kElementwise, x, {},
+             {{"alpha", 0.0}, {"beta", 0.0}, {"function", name}, {"operands", operands}});
+  });
+}
+
+OneOp reduce_op(const std::string& name, const std::vector<std::int64_t>& axes) {
+  return one_op({{3, 4}}, [&](GraphBuilder& g, const std::vector<TensorId>& x) {
+    g.add_op("o", OpKind::kReduce, x, {}, {{"axes", axes}, {"function", name}, {"keep", false}});
+  });
+}
+
+OneOp along_op(const std::string& name) {
+  return one_op({{3, 4}}, [&](GraphBuilder& g, const std::vector<TensorId>& x) {
+    g.add_op("o", OpKind::kAlongAxis, x, {}, {{"axis", std::int64_t{0}}, {"function", name}});
+  });
+}
+
+// Of data (4) by indices (2), a sample's own.
+OneOp gather_op() {
+  GraphBuilder g("one", DType::kFloat64);
+  const TensorId data = g.input("data", {4});
+  const TensorId indices = g.input("indices", DType::kInt64, {2});
+  g.add_op("o", OpKind::kGather, {data, indices}, {},
+           {{"axis", std::int64_t{0}},
+            {"mode", std::string("index")},
+            {"operands", std::vector<std::int64_t>{0, 1}}});
+  OneOp one;
+  one.graph = g.graph();
+  one.inputs = {normal({kBatch, 4}, 1).requires_grad_(), at::Tensor()};
+  set_ids(one, 1, {kBatch, 2}, {0, 3, 1, 1, 2, 0});
+  return one;
+}
+
 // Of each kind, one or more. The compiler names a kind that misses here.
 std::vector<OneOp> examples(OpKind kind) {
   using G = GraphBuilder;
@@ -274,6 +310,20 @@ std::vector<OneOp> examples(OpKind kind) {
     case OpKind::kMean:
       return {one_op({{3, 4}}, [](G& g, const Ids& x) { g.mean("o", x[0], 0); }),
               one_op({{3, 4}}, [](G& g, const Ids& x) { g.mean("o", x[0], -1); })};
+    case OpKind::kElementwise:
+      return {function_op({{2, 3}, {3}}, "mul", {0, 1}), function_op({{2, 3}}, "exp", {0}),
+              function_op({{3}, {2, 3}}, "sub", {1, 0}), function_op({{2, 3}}, "erf", {0})};
+    case OpKind::kReduce:
+      return {reduce_op("mean", {0}), reduce_op("max", {0, 1}), reduce_op("l2", {1}),
+              reduce_op("log_sum_exp", {1})};
+    case OpKind::kAlongAxis:
+      return {along_op("log_softmax"), along_op("cumulative_sum")};
+    case OpKind::kGather:
+      return {gather_op()};
+    case OpKind::kExpand:
+      return {one_op({{2, 1}}, [](G& g, const Ids& x) {
+        g.add_op("o", OpKind::kExpand, x, {}, {{"shape", std::vector<std::int64_t>{3, 2, 4}}});
+      })};
     case OpKind::kMseLoss:
       return {one_op({{3, 2}, {3, 2}}, [](G& g, const Ids& x) { g.mse_loss("o", x[0], x[1]); }),
               one_op({{}, {}}, [](G& g, const Ids& x) { g.mse_loss("o", x[0], x[1]); })};

@@ -4,8 +4,8 @@
 A file is a session: lines that start with "$ " are commands (graphpipe, and the few
 below that look at files), what follows is what they print, standard output and
 error together, and "[exit N]" where the status is not 0. UPDATE_GOLDEN=1 rewrites
-the file; look at the difference before you commit it. $EXAMPLES and $INPUTS stand for
-examples/ and tests/golden/inputs/.
+the file; look at the difference before you commit it. $EXAMPLES, $INPUTS and
+$EXPORTED stand for examples/, tests/golden/inputs/ and tests/onnx/exported/.
 
 Figures that depend on the clock are masked as "...".
 """
@@ -19,7 +19,8 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-FOLDERS = {"$EXAMPLES": str(HERE.parents[1] / "examples"), "$INPUTS": str(HERE / "inputs")}
+FOLDERS = {"$EXAMPLES": str(HERE.parents[1] / "examples"), "$INPUTS": str(HERE / "inputs"),
+           "$EXPORTED": str(HERE.parent / "onnx" / "exported")}
 MASKS = [
     (re.compile(r'("(?:search_s|judge_s)": )[-\d.e+]+'), r"\1..."),
     (re.compile(r"(searched in )[\d.]+ \w+"), r"\1..."),

@@ -89,9 +89,20 @@ TEST_P(ExportedModel, LossAndGradientsAreThoseOfPyTorch) {
   EXPECT_GE(compared, GetParam().named);
 }
 
+// Absolutely: a key's bias has no gradient but what rounding leaves of it.
+void expect_near(const Outcome& expected, const Outcome& found) {
+  for (std::size_t i = 0; i < expected.iterations.size(); ++i) {
+    EXPECT_NEAR(found.iterations[i].loss, expected.iterations[i].loss, 1e-6);
+  }
+  ASSERT_EQ(found.parameters.size(), expected.parameters.size());
+  for (const auto& [name, values] : expected.parameters) {
+    EXPECT_TRUE(at::allclose(found.parameters.at(name), values, 1e-5, 1e-6)) << name;
+  }
+}
+
 // Bit by bit, over plans that cut the graph anywhere, halves of the backward (zb-h1) too; but where
-// two stages hold a weight, three operators read a tensor or a recurrence is run in steps, a sum
-// of gradients is taken in other groups.
+// two stages hold a weight or three operators read a tensor, a sum of gradients is taken in other
+// groups.
 TEST_P(ExportedModel, PipelinesTrainAsOneDevice) {
   const Graph graph = load(GetParam().name);
   const auto dataset = synthetic_dataset(graph, 40, 7);
@@ -115,7 +126,7 @@ TEST_P(ExportedModel, PipelinesTrainAsOneDevice) {
     const Outcome expected = train_on_one_device(graph, *dataset, lesson, micro_batch);
     const Outcome found = train_by_plan(plan, graph, *dataset, lesson);
     if (GetParam().near) {
-      EXPECT_LT(largest_difference(expected, found).relative, 1e-3);
+      expect_near(expected, found);
     } else {
       EXPECT_EQ(bitwise_difference(expected, found), "");
     }
@@ -124,7 +135,7 @@ TEST_P(ExportedModel, PipelinesTrainAsOneDevice) {
 
 INSTANTIATE_TEST_SUITE_P(Families, ExportedModel,
                          testing::Values(Exported{"cnn", 0, 13}, Exported{"bert", 0, 20, true},
-                                         Exported{"gpt", 0, 14, true}, Exported{"lstm", 1, 2, true},
+                                         Exported{"gpt", 0, 14, true}, Exported{"lstm", 1, 2},
                                          Exported{"encoder", 1, 4}),
                          [](const auto& one) { return one.param.name; });
 

@@ -160,11 +160,10 @@ void Importer::find_batch() {
   }
   if (!batch_symbol_.empty()) {
     if (std::ranges::find(symbols, batch_symbol_) != symbols.end()) return;
-    throw InputError(
-        file_, fmt::format("no input has a dimension \"{}\" of the samples; there "
-                           "{} {}",
-                           batch_symbol_, symbols.empty() ? "is" : "are",
-                           symbols.empty() ? "none" : fmt::format("{}", fmt::join(symbols, ", "))));
+    throw InputError(file_, fmt::format("no input has a dimension \"{}\"; {}", batch_symbol_,
+                                        symbols.empty() ? "all have fixed sizes"
+                                                        : fmt::format("expected one of {}",
+                                                                      fmt::join(symbols, ", "))));
   }
   if (!symbols.empty()) {
     throw InputError(file_, fmt::format("of the dimensions {}, say with batch=NAME which holds "

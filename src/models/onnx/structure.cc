@@ -68,7 +68,7 @@ Value rearranged(const Value& x, Dims dims, const std::vector<std::size_t>& sour
 }
 
 bool arranges_now(const Importer& m, const Value& x) {
-  return m.folds(x) && !batch_axis(x.dims) && items_of(x) != nullptr;
+  return m.folds(x) && items_of(x) != nullptr;
 }
 
 // The elements that indices along an axis name.
@@ -152,9 +152,11 @@ Value slice_axis(Importer& m, const Value& x, std::size_t axis, std::int64_t sta
   Dims dims = x.dims;
   dims[axis].size = static_cast<std::int64_t>(indices.size());
   if (dims == x.dims && step == 1) return x;
-  if (arranges_now(m, x)) return rearranged(x, dims, along(x.shape(), axis, indices));
-  const TensorId tensor = m.materialize(x);
   const std::int64_t at = axes_before(x.dims, axis);
+  if (arranges_now(m, x)) {
+    return rearranged(x, dims, along(x.shape(), static_cast<std::size_t>(at), indices));
+  }
+  const TensorId tensor = m.materialize(x);
   const TensorId y = step == 1
                          ? m.slice(tensor, at, start, static_cast<std::int64_t>(indices.size()))
                          : m.pick(tensor, at, indices);
@@ -197,9 +199,11 @@ Value gather_constant(Importer& m, const Value& data, const Value& indices, std:
     wanted.push_back(static_cast<std::int64_t>(item.number));
   }
   wanted = checked_indices(m, wanted, data.dims[axis].size);
-  if (arranges_now(m, data)) return rearranged(data, dims, along(data.shape(), axis, wanted));
-  const TensorId tensor = m.materialize(data);
   const std::int64_t at = axes_before(data.dims, axis);
+  if (arranges_now(m, data)) {
+    return rearranged(data, dims, along(data.shape(), static_cast<std::size_t>(at), wanted));
+  }
+  const TensorId tensor = m.materialize(data);
   const bool one = wanted.size() == 1;
   const TensorId y = one ? m.slice(tensor, at, wanted[0], 1) : m.pick(tensor, at, wanted);
   return m.value_of(m.reshape(y, sample_shape(dims)), dims);
@@ -428,7 +432,7 @@ void concat(Importer& m) {
   const std::size_t axis = m.axis_of(m.integer("axis", 0), dims);
   bool now = axis == 0;
   for (std::size_t i = 0; i < xs.size(); ++i) {
-    now = now && arranges_now(m, xs[i]) && xs[i].dims.size() == 1;
+    now = now && arranges_now(m, xs[i]) && xs[i].dims.size() == 1 && !batch_axis(xs[i].dims);
     Dims expected = dims;
     if (xs[i].dims.size() == dims.size()) expected[axis] = xs[i].dims[axis];
     if (xs[i].dims != expected) {
