@@ -52,7 +52,9 @@ TEST(OnnxTraining, StartsFromTheFileAndEndsInOne) {
   const Weights one = trained(folder.path(), 1);
   const Weights two = trained(folder.path(), 2);
   const OnnxModel model = parse_onnx(read_file(kModel), kModel, "");
-  const Graph start = import_onnx(model, {.loss = "cross_entropy"}, kModel).graph;
+  OnnxOptions options;
+  options.loss = "cross_entropy";
+  const Graph start = import_onnx(model, options, kModel).graph;
   const std::string written = folder.path() + "/2.onnx";
   const Graph end = import_onnx(parse_onnx(read_file(written), written, ""), {}, written).graph;
   const Weights exported = given_weights(end);
