@@ -50,10 +50,12 @@ void run_import(const ImportFlags& flags, const CommandLine& line) {
 }  // namespace
 
 void add_import_command(CLI::App& app, CommandLine& line) {
-  CLI::App* command =
-      app.add_subcommand("import", "an ONNX model or another planner's input file, as this program's graph JSON");
+  CLI::App* command = app.add_subcommand(
+      "import", "an ONNX model or another planner's input file, as this program's graph JSON");
   auto flags = std::make_shared<ImportFlags>();
-  command->add_option("FILE", flags->file, "ONNX, PipeDream's graph.txt, Piper or dnn-partitioning JSON")
+  command
+      ->add_option("FILE", flags->file,
+                   "ONNX, PipeDream's graph.txt, Piper or dnn-partitioning JSON")
       ->required();
   command->add_option("--time-unit", flags->time_unit,
                       "s, ms or us: of PipeDream's (default ms) and Piper's times (default s)");

@@ -39,7 +39,8 @@ DType result_type(const ShapeRule& r, const ElementwiseFunction& function,
       expect(1, is_number(operands[1].dtype), "float32, float64 or int64");
       return operands[0].dtype;
     case FunctionTypes::kBool:
-      expect_each(0, [](DType dtype) { return dtype == DType::kBool; }, "bool");
+      expect_each(
+          0, [](DType dtype) { return dtype == DType::kBool; }, "bool");
       return DType::kBool;
     case FunctionTypes::kAny:
       return operands[0].dtype;
@@ -66,8 +67,8 @@ template <typename List>
 void expect_function(const ShapeRule& r, const List& known) {
   const std::string& name = r.op().text("function");
   if (std::ranges::find(known, name) != known.end()) return;
-  r.fail(fmt::format("there is no function \"{}\"; expected one of {}", name,
-                     fmt::join(known, ", ")));
+  r.fail(
+      fmt::format("there is no function \"{}\"; expected one of {}", name, fmt::join(known, ", ")));
 }
 
 const Shape& gather_mode_shape(const ShapeRule& r, const ShapeRule::Operand& data,

@@ -49,7 +49,7 @@ struct TrainOptions {
   std::int64_t log_every = 1;
   double timeout_s = 60;  // of any wait for a peer
   TransportKind transport = TransportKind::kAuto;
-  std::string trace_path;  // of the last iteration, measured; "": none
+  std::string trace_path;     // of the last iteration, measured; "": none
   bool save_weights = false;  // each rank leaves those that it holds as weights.R.safetensors
   friend bool operator==(const TrainOptions&, const TrainOptions&) = default;
 };

@@ -86,10 +86,11 @@ double unit_seconds(const std::string& value, const std::string& where) {
 }
 
 [[noreturn]] void fail_file_option(const std::string& item) {
-  throw InputError(kWhere, fmt::format("expected time-unit=s|ms|us or edge-unit=s|ms|us behind the "
-                                       "file, or behind an ONNX file such as loss=mse (docs/onnx.md), "
-                                       "found \"{}\"",
-                                       item));
+  throw InputError(kWhere,
+                   fmt::format("expected time-unit=s|ms|us or edge-unit=s|ms|us behind the "
+                               "file, or behind an ONNX file such as loss=mse (docs/onnx.md), "
+                               "found \"{}\"",
+                               item));
 }
 
 // "FILE", or "FILE:time-unit=ms,edge-unit=s", or for an ONNX file "FILE:loss=mse,batch=N".
@@ -176,7 +177,8 @@ OnnxOptions onnx_options(const ModelFile& file) {
     } else {  // a dimension's name
       const std::string where = parameter_place(kWhere, key);
       const std::int64_t size = parse_integer(value, where);
-      if (size < 1) throw InputError(where, fmt::format("expected a positive size, found {}", size));
+      if (size < 1)
+        throw InputError(where, fmt::format("expected a positive size, found {}", size));
       options.sizes[key] = size;
     }
   }

@@ -242,7 +242,8 @@ std::vector<at::Tensor> forward_op(const Graph& graph, const Operator& op,
     case OpKind::kTranspose:
       return {transpose(contiguous_gradient(x), op.list("permutation"), batched)};
     case OpKind::kSlice:  // never a view, which would keep all of x
-      return {x.narrow(batch_axis(op.integer("axis"), batched), op.integer("start"), op.integer("length"))
+      return {x.narrow(batch_axis(op.integer("axis"), batched), op.integer("start"),
+                       op.integer("length"))
                   .clone(at::MemoryFormat::Contiguous)};
     case OpKind::kSplit:
       return split(x, batch_axis(op.integer("axis"), batched), op.list("sizes"));
@@ -275,8 +276,8 @@ std::vector<at::Tensor> forward_op(const Graph& graph, const Operator& op,
     case OpKind::kGather:
       return {gather(graph, op, inputs, params, context)};
     case OpKind::kExpand:
-      return {expand(contiguous_gradient(x), sizes_of(graph.tensor(op.outputs[0]), context),
-                     batched)};
+      return {
+          expand(contiguous_gradient(x), sizes_of(graph.tensor(op.outputs[0]), context), batched)};
     case OpKind::kMseLoss:
       return {mse_loss(x, inputs[1])};
     case OpKind::kCrossEntropy:
