@@ -6,17 +6,22 @@
 // Departs from the paper where its loss tells each image's text from all others of the mini-batch:
 // it would make a sample's gradient depend on the other samples, and so on how a pipeline cuts the
 // mini-batch. Here a sample is one image, one text and whether they match (0 or 1), and the loss
-// is the cross-entropy of that, as SigLIP has it for each pair (Zhai et al., ICCV 2023). Also: what
-// both towers say is centred before it is brought to one length, so that the likeness is a
-// correlation; the exact GELU; and a text ends at the last position.
+// is the cross-entropy of that, as SigLIP has it for each pair (Zhai et al., ICCV 2023). Also: the
+// scale itself is learned, not its logarithm; the exact GELU; and a text ends at the last position.
 
 #include <fmt/format.h>
+
+#include <string>
+#include <vector>
 
 #include "models/zoo/parts.h"
 #include "models/zoo/zoo.h"
 
 namespace graphpipe {
 namespace {
+
+using namespace std::string_literals;
+using List = std::vector<std::int64_t>;
 
 constexpr double kScale = 0.02;           // of tables at the start
 constexpr double kTemperature = 0.07;     // the likeness starts divided by it
@@ -30,15 +35,17 @@ TensorId layers(GraphBuilder& g, const std::string& tower, TensorId x, std::int6
   return x;
 }
 
-// The position's row of x (T, C), normed, in the space that the towers share: (1, outputs).
+// The position's row of x (T, C), normed, in the space that the towers share, of length one:
+// (1, outputs).
 TensorId said(GraphBuilder& g, const std::string& tower, TensorId x, std::int64_t position,
               std::int64_t outputs) {
   x = g.layer_norm(tower + ".norm", g.slice(tower + ".slice", x, 0, position, 1));
   x = g.linear(tower + ".projection", x, outputs, false);
-  // A norm without a scale and a shift of its own leaves the length sqrt(outputs).
-  const std::vector<ParamId> none{g.param(tower + ".ones", {outputs}, {InitKind::kOnes, 0}, false),
-                                  g.param(tower + ".zeros", {outputs}, {}, false)};
-  return g.add_op(tower + ".said", OpKind::kLayerNorm, {x}, none, {{"epsilon", 1e-5}})[0];
+  const TensorId length = g.add_op(tower + ".length", OpKind::kReduce, {x}, {},
+                                   {{"axes", List{1}}, {"function", "l2"s}, {"keep", true}})[0];
+  return g.add_op(
+      tower + ".said", OpKind::kElementwise, {x, length}, {},
+      {{"alpha", 0.0}, {"beta", 0.0}, {"function", "div"s}, {"operands", List{0, 1}}})[0];
 }
 
 // A square patch a position, behind one that is learned and that the image's meaning gathers in.
@@ -78,8 +85,7 @@ Graph build(const ZooArguments& arguments, DType floating) {
   GraphBuilder g("clip", floating);
   const TensorId image = image_tower(g, arguments);
   const TensorId product = g.matmul("product", image, text_tower(g, arguments), true);
-  const double scale = 1 / (kTemperature * static_cast<double>(arguments["outputs"]));
-  const ParamId weight = g.param("scale.weight", {1, 1}, {InitKind::kConstant, scale});
+  const ParamId weight = g.param("scale.weight", {1, 1}, {InitKind::kConstant, 1 / kTemperature});
   const TensorId scaled = g.add_op("scale", OpKind::kLinear, {product}, {weight}, {})[0];
   const TensorId loss =
       g.binary_cross_entropy("loss", g.reshape("logit", scaled, {}), g.input("match", {}));
