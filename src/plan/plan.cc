@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <queue>
 #include <tuple>
@@ -171,6 +172,19 @@ int pipeline_depth(const Plan& plan) {
   return depth;
 }
 
+std::int64_t schedule_samples(const Plan& plan) {
+  if (!is_asynchronous(plan.weights)) return plan.mini_batch;
+  constexpr std::int64_t kSteadyMiniBatches = 32;
+  std::int64_t most = plan.mini_batch;
+  for (const Stage& stage : plan.stages) most = std::max(most, stage.in_flight_samples);
+  const std::int64_t mini_batches = (most + plan.mini_batch - 1) / plan.mini_batch;
+  return plan.mini_batch * (kSteadyMiniBatches + 8 * mini_batches);
+}
+
+std::int64_t most_in_flight(const Plan& plan) {
+  return is_asynchronous(plan.weights) ? std::numeric_limits<std::int64_t>::max() : plan.mini_batch;
+}
+
 std::vector<std::int64_t> least_in_flight(const Plan& plan) {
   const auto next = successors(plan);
   std::vector<StageId> from_sinks = running_order(plan);
@@ -186,7 +200,7 @@ std::vector<std::int64_t> least_in_flight(const Plan& plan) {
       needed = std::max(needed, in_flight[j.index()] + std::max(g, b_next) +
                                     std::max<std::int64_t>(0, b - g_next));
     }
-    in_flight[s.index()] = std::min((needed + b - 1) / b * b, plan.mini_batch);
+    in_flight[s.index()] = std::min((needed + b - 1) / b * b, most_in_flight(plan));
   }
   return in_flight;
 }
@@ -228,6 +242,7 @@ std::uint64_t plan_hash(const Plan& plan) {
   add(plan.mini_batch);
   add(static_cast<int>(plan.schedule));
   add(static_cast<int>(plan.optimizer));
+  if (is_asynchronous(plan.weights)) add(static_cast<int>(plan.weights));
   add(static_cast<std::int64_t>(plan.stages.size()));
   for (const Stage& stage : plan.stages) {
     add_all(stage.ops);
@@ -271,6 +286,23 @@ std::string_view optimizer_name(OptimizerKind kind) {
       return "adam";
   }
   GP_CHECK(false, "unknown optimizer {}", static_cast<int>(kind));
+  return "";
+}
+
+std::string_view weight_policy_name(WeightPolicy policy) {
+  switch (policy) {
+    case WeightPolicy::kSynchronous:
+      return "synchronous";
+    case WeightPolicy::kStash:
+      return "stash";
+    case WeightPolicy::kVerticalSync:
+      return "vertical-sync";
+    case WeightPolicy::k2bw:
+      return "2bw";
+    case WeightPolicy::kNaive:
+      return "naive";
+  }
+  GP_CHECK(false, "unknown weight policy {}", static_cast<int>(policy));
   return "";
 }
 

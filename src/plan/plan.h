@@ -62,6 +62,18 @@ enum class OptimizerKind {
   kAdam,         // 16
 };
 
+// Which weights a mini-batch's forward and backward use (docs/papers.md). All but the first are
+// asynchronous: mini-batches stream through the pipeline without a flush, and each stage steps
+// once a mini-batch has come back to it.
+enum class WeightPolicy {
+  kSynchronous,   // the same everywhere: the pipeline runs dry before each step
+  kStash,         // on each stage the newest at the forward, kept until the backward
+  kVerticalSync,  // those that the input stages used when the mini-batch entered
+  k2bw,           // those of a mini-batch of several micro-batches before; two are kept
+  kNaive,         // the newest at the forward, and at the backward the newest then: wrong gradients
+};
+constexpr bool is_asynchronous(WeightPolicy policy) { return policy != WeightPolicy::kSynchronous; }
+
 // What the planner expected; the simulator's word, kept for reports.
 struct PlanEstimate {
   double iteration_s = 0;
@@ -84,6 +96,7 @@ struct Plan {
   std::int64_t mini_batch = 1;  // B
   ScheduleKind schedule = ScheduleKind::k1F1B;
   OptimizerKind optimizer = OptimizerKind::kSgd;
+  WeightPolicy weights = WeightPolicy::kSynchronous;
   std::vector<Stage> stages;     // in an order in which they can run
   std::vector<StageEdge> edges;  // sorted by (from, to, kind)
   PlanEstimate estimate;
@@ -107,6 +120,10 @@ struct Plan {
 //       where that is smaller), a multiple of the micro-batch where it is below the
 //       mini-batch; k >= 1; no more devices than samples in a split micro-batch
 //   P7  the graph's hash is the plan's
+//   P8  of an asynchronous plan: 1F1B, k = 1, a device a stage and a stage a device, no
+//       recomputation, no parameter in two stages; micro-batches are mini-batches, of 2BW one
+//       size with as many of them in a mini-batch as a stage has in flight, at least. In flight
+//       (P6) is not bounded by the mini-batch
 // Throws InputError(where + ": /stages/3/ops", "P2: ...") naming the first broken.
 void validate(const Plan& plan, const Graph& graph, const Cluster& cluster,
               const std::string& where);
@@ -134,12 +151,19 @@ void canonicalise(Plan& plan, const Graph& graph, const std::vector<bool>& needs
 // Stages on the longest path (data and order edges). Requires: acyclic.
 int pipeline_depth(const Plan& plan);
 
+// Samples that a schedule runs over: the mini-batch; of an asynchronous plan, for the simulator
+// and the verifier, a stream of them that is long enough to show the steady state.
+std::int64_t schedule_samples(const Plan& plan);
+
+// How many samples a stage may have in flight.
+std::int64_t most_in_flight(const Plan& plan);
+
 // Least in-flight samples by the rule of docs/papers.md, from the sinks backwards over
 // data and order edges:
 //   I(sink) = g(sink);  I(s) = roundup to b(s) of
 //   max over successors j of [ I(j) + max(g(s), b(j)) + max(0, b(s) - g(j)) ],  g = k b
-// with b d for b and k b d for g on a round-robin stage of d devices. Capped at the
-// mini-batch. An estimate: in-flight counts are free plan data.
+// with b d for b and k b d for g on a round-robin stage of d devices. Capped at
+// most_in_flight(). An estimate: in-flight counts are free plan data.
 std::vector<std::int64_t> least_in_flight(const Plan& plan);
 
 // [stage]: samples started forward before the first backward, at most: those in flight; of
@@ -157,5 +181,7 @@ std::uint64_t plan_hash(const Plan& plan);
 
 std::string_view schedule_kind_name(ScheduleKind kind);  // "1f1b", "gpipe", "zb-h1"
 std::string_view optimizer_name(OptimizerKind kind);     // "sgd", "sgd-momentum", "adam"
+// "synchronous", "stash", "vertical-sync", "2bw", "naive"
+std::string_view weight_policy_name(WeightPolicy policy);
 
 }  // namespace graphpipe

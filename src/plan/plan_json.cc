@@ -43,6 +43,9 @@ Enum read_name(const JsonReader& json,
 // The named forms that plan.h gives, as a table.
 constexpr std::array<ScheduleKind, 3> kSchedules{ScheduleKind::k1F1B, ScheduleKind::kGpipe,
                                                  ScheduleKind::kZbH1};
+constexpr std::array<WeightPolicy, 5> kPolicies{WeightPolicy::kSynchronous, WeightPolicy::kStash,
+                                                WeightPolicy::kVerticalSync, WeightPolicy::k2bw,
+                                                WeightPolicy::kNaive};
 constexpr std::array<OptimizerKind, 3> kOptimizers{OptimizerKind::kSgd, OptimizerKind::kSgdMomentum,
                                                    OptimizerKind::kAdam};
 
@@ -202,11 +205,13 @@ Plan parse_plan(std::string_view text, const std::string& file) {
   const Json document = parse_json(text, file);
   const JsonReader json(document, file);
   check_format(json);
-  json.only({"format",          "version",       "status",      "model",
-             "graph_hash",      "planner",       "cluster",     "options",
-             "costs",           "devices",       "mini_batch",  "micro_batch",
-             "schedule",        "optimizer",     "depth",       "search_s",
-             "stages",          "edges",         "iteration_s", "throughput_samples_per_s",
+  json.only({"format",          "version",       "status",
+             "model",           "graph_hash",    "planner",
+             "cluster",         "options",       "costs",
+             "devices",         "mini_batch",    "micro_batch",
+             "schedule",        "optimizer",     "weights",
+             "depth",           "search_s",      "stages",
+             "edges",           "iteration_s",   "throughput_samples_per_s",
              "bubble_fraction", "lower_bound_s", "gap"});
   Plan plan;
   plan.model = json["model"].string();
@@ -218,6 +223,9 @@ Plan parse_plan(std::string_view text, const std::string& file) {
   plan.mini_batch = json["mini_batch"].integer_at_least(1);
   plan.schedule = read_name(json["schedule"], named(kSchedules, schedule_kind_name));
   plan.optimizer = read_name(json["optimizer"], named(kOptimizers, optimizer_name));
+  if (json.has("weights")) {
+    plan.weights = read_name(json["weights"], named(kPolicies, weight_policy_name));
+  }
   for (const JsonReader& stage : json["stages"].items()) plan.stages.push_back(read_stage(stage));
   for (const JsonReader& edge : json["edges"].items()) plan.edges.push_back(read_edge(edge));
   read_estimate(json, plan.estimate);
@@ -232,29 +240,30 @@ std::string to_json(const Plan& plan, const Graph& graph) {
   Json edges = Json::array();
   for (const StageEdge& edge : plan.edges) edges.push_back(written_edge(edge, graph));
   const PlanEstimate& estimate = plan.estimate;
-  const Json document = {{"format", kFormat},
-                         {"version", kVersion},
-                         {"status", "ok"},
-                         {"model", plan.model},
-                         {"graph_hash", hash_text(plan.graph_hash)},
-                         {"planner", plan.planner},
-                         {"cluster", plan.cluster},
-                         {"options", plan.options},
-                         {"costs", plan.costs},
-                         {"devices", devices_used(plan)},
-                         {"mini_batch", plan.mini_batch},
-                         {"micro_batch", common_micro_batch(plan)},
-                         {"schedule", schedule_kind_name(plan.schedule)},
-                         {"optimizer", optimizer_name(plan.optimizer)},
-                         {"depth", pipeline_depth(plan)},
-                         {"search_s", estimate.search_s},
-                         {"stages", std::move(stages)},
-                         {"edges", std::move(edges)},
-                         {"iteration_s", estimate.iteration_s},
-                         {"throughput_samples_per_s", estimate.throughput_samples_per_s},
-                         {"bubble_fraction", estimate.bubble_fraction},
-                         {"lower_bound_s", estimate.lower_bound_s},
-                         {"gap", gap_of(estimate)}};
+  Json document = {{"format", kFormat},
+                   {"version", kVersion},
+                   {"status", "ok"},
+                   {"model", plan.model},
+                   {"graph_hash", hash_text(plan.graph_hash)},
+                   {"planner", plan.planner},
+                   {"cluster", plan.cluster},
+                   {"options", plan.options},
+                   {"costs", plan.costs},
+                   {"devices", devices_used(plan)},
+                   {"mini_batch", plan.mini_batch},
+                   {"micro_batch", common_micro_batch(plan)},
+                   {"schedule", schedule_kind_name(plan.schedule)},
+                   {"optimizer", optimizer_name(plan.optimizer)},
+                   {"depth", pipeline_depth(plan)},
+                   {"search_s", estimate.search_s},
+                   {"stages", std::move(stages)},
+                   {"edges", std::move(edges)},
+                   {"iteration_s", estimate.iteration_s},
+                   {"throughput_samples_per_s", estimate.throughput_samples_per_s},
+                   {"bubble_fraction", estimate.bubble_fraction},
+                   {"lower_bound_s", estimate.lower_bound_s},
+                   {"gap", gap_of(estimate)}};
+  if (is_asynchronous(plan.weights)) document["weights"] = weight_policy_name(plan.weights);
   return document.dump(2) + "\n";
 }
 

@@ -1,4 +1,4 @@
-// The invariants P1 to P7 of plan.h.
+// The invariants P1 to P8 of plan.h.
 
 #include <algorithm>
 #include <optional>
@@ -24,6 +24,7 @@ class Checker {
   void check_devices() const;    // P5
   void check_sizes() const;      // P6
   void check_hash() const;       // P7
+  void check_stream() const;     // P8
 
  private:
   [[noreturn]] void fail(const std::string& pointer, const std::string& what) const {
@@ -41,6 +42,7 @@ class Checker {
   void fail_if_cyclic(const std::vector<StageEdge>& edges) const;
   void compare_edge(const StageEdge& found, std::size_t place, const StageEdge& implied) const;
   void check_sizes_of(std::size_t stage) const;
+  void check_stream_of(std::size_t stage) const;
 
   const Plan& plan_;
   const Graph& graph_;
@@ -261,7 +263,9 @@ void Checker::check_sizes_of(std::size_t s) const {
                      "found {}",
                      least, stage.kfkb, b, plan_.mini_batch, stage.in_flight_samples));
   }
-  if (stage.in_flight_samples < plan_.mini_batch && stage.in_flight_samples % b != 0) {
+  const bool may_be_short =
+      stage.in_flight_samples < plan_.mini_batch || is_asynchronous(plan_.weights);
+  if (may_be_short && stage.in_flight_samples % b != 0) {
     fail(at_stage(s, "in_flight_samples"),
          fmt::format("P6: expected a multiple of the micro-batch of {}, found {}", b,
                      stage.in_flight_samples));
@@ -280,6 +284,73 @@ void Checker::check_sizes() const {
     fail("/mini_batch", fmt::format("P6: expected at least 1, found {}", plan_.mini_batch));
   }
   for (std::size_t s = 0; s < plan_.stages.size(); ++s) check_sizes_of(s);
+}
+
+void Checker::check_stream_of(std::size_t s) const {
+  const Stage& stage = plan_.stages[s];
+  const bool two = plan_.weights == WeightPolicy::k2bw;
+  if (stage.kfkb != 1) {
+    fail(at_stage(s, "kfkb"),
+         fmt::format("P8: an asynchronous pipeline runs one forward and one backward in turn; "
+                     "expected 1, found {}",
+                     stage.kfkb));
+  }
+  if (stage.devices.size() > 1) {
+    fail(at_stage(s, "devices"),
+         fmt::format("P8: {} devices; an asynchronous pipeline runs a stage on one (--options "
+                     "none)",
+                     stage.devices.size()));
+  }
+  if (stage.recompute) {
+    fail(at_stage(s, "recompute"), "P8: an asynchronous pipeline does not run forwards again");
+  }
+  const std::int64_t expected = two ? plan_.stages[0].micro_batch : plan_.mini_batch;
+  if (stage.micro_batch != expected) {
+    fail(at_stage(s, "micro_batch"),
+         two ? fmt::format("P8: stages have one micro-batch size; expected {}, found {}", expected,
+                           stage.micro_batch)
+             : fmt::format("P8: an asynchronous pipeline steps after each micro-batch, so that it "
+                           "is the mini-batch of {}; found {} (2bw has several)",
+                           expected, stage.micro_batch));
+  }
+  if (two && stage.in_flight_samples > plan_.mini_batch) {
+    fail(at_stage(s, "in_flight_samples"),
+         fmt::format("P8: 2bw keeps two versions, so that at most the mini-batch of {} may be in "
+                     "flight; found {}: take a larger mini-batch",
+                     plan_.mini_batch, stage.in_flight_samples));
+  }
+}
+
+void Checker::check_stream() const {
+  if (!is_asynchronous(plan_.weights)) return;
+  if (plan_.schedule != ScheduleKind::k1F1B) {
+    fail("/schedule", fmt::format("P8: an asynchronous pipeline runs 1f1b, found {}",
+                                  schedule_kind_name(plan_.schedule)));
+  }
+  if (shares_devices(plan_)) {
+    fail("/stages", "P8: a device has several stages; an asynchronous pipeline needs one each");
+  }
+  std::vector<std::optional<std::size_t>> holder(graph_.params.size());
+  for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
+    check_stream_of(s);
+    for (const OpId op : plan_.stages[s].ops) {
+      for (const ParamId param : graph_.op(op).params) {
+        std::optional<std::size_t>& known = holder[param.index()];
+        if (known && *known != s) {
+          fail(at_stage(s, "ops"),
+               fmt::format("P8: parameter '{}' is of stage {} too, and which of their versions a "
+                           "mini-batch would use is not defined; put both operators in one stage",
+                           graph_.param(param).name, *known));
+        }
+        known = s;
+      }
+    }
+  }
+  const std::int64_t b = plan_.stages[0].micro_batch;
+  if (plan_.mini_batch % b != 0) {
+    fail("/mini_batch", fmt::format("P8: expected a multiple of the micro-batch of {}, found {}", b,
+                                    plan_.mini_batch));
+  }
 }
 
 void Checker::check_hash() const {
@@ -303,6 +374,7 @@ void validate(const Plan& plan, const Graph& graph, const Cluster& cluster,
   checker.check_devices();
   checker.check_sizes();
   checker.check_hash();
+  checker.check_stream();
 }
 
 }  // namespace graphpipe

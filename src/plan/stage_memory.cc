@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "plan/weight_versions.h"
 
 namespace graphpipe {
 namespace {
@@ -43,7 +44,8 @@ bool has_backward(const Graph& graph, const std::vector<bool>& needs, const Stag
 std::int64_t samples_in_flight(const Plan& plan, const Stage& stage, bool has_backward) {
   if (!has_backward) return samples_at_once(stage);
   const bool all_first = plan.schedule == ScheduleKind::kGpipe;
-  return all_first ? plan.mini_batch : std::min(stage.in_flight_samples, plan.mini_batch);
+  return all_first ? schedule_samples(plan)
+                   : std::min(stage.in_flight_samples, schedule_samples(plan));
 }
 
 bool share_a_device(const Stage& a, const Stage& b) {
@@ -85,7 +87,7 @@ std::int64_t window_samples(const Plan& plan, const StageEdge& edge, bool shares
   const std::int64_t ahead = samples_ahead(plan, edge, shares) + samples_at_once(from);
   const std::int64_t between = samples_along_paths(plan, edge.from, edge.to);
   const std::int64_t window = round_up(std::max({2 * unit, ahead, between}), unit);
-  return std::min(window, round_up(plan.mini_batch, unit));
+  return std::min(window, round_up(schedule_samples(plan), unit));
 }
 
 // Whether a task's samples here go to several tasks there, in several messages.
@@ -109,7 +111,7 @@ class EdgeBuffers {
         edge_(edge),
         own_(own),
         other_(other),
-        mini_batch_(plan.mini_batch),
+        mini_batch_(schedule_samples(plan)),
         window_(window_samples(plan, edge, shares)) {}
 
   // Messages of one task of this end.
@@ -224,7 +226,7 @@ std::int64_t tasks_held(const Plan& plan, const Graph& graph, const std::vector<
     const std::int64_t there = samples_in_flight(plan, reader, has_backward(graph, needs, reader));
     held = std::max(held, own + window_samples(plan, edge, shares) + there);
   }
-  return divide_up(std::min(held, round_up(plan.mini_batch, samples_at_once(stage))),
+  return divide_up(std::min(held, round_up(schedule_samples(plan), samples_at_once(stage))),
                    samples_at_once(stage));
 }
 
@@ -325,6 +327,14 @@ ParamMemory param_memory(const Parameter& param, OptimizerKind optimizer) {
   return memory;
 }
 
+std::int64_t version_bytes(const Graph& graph, const std::vector<OpId>& ops) {
+  std::int64_t bytes = 0;
+  for (const ParamId param : stage_params(graph, ops)) {
+    if (graph.param(param).trainable) bytes += param_bytes(graph.param(param));
+  }
+  return bytes;
+}
+
 StageMemory stage_static_memory(const Graph& graph, const std::vector<OpId>& ops,
                                 OptimizerKind optimizer) {
   StageMemory memory;
@@ -409,6 +419,11 @@ StageMemory stage_memory(const Plan& plan, const Graph& graph, const TrainingFac
     const std::int64_t rest = std::max<std::int64_t>(0, saved - inputs);
     memory.saved_bytes = tasks * (kept + beside) + whole * rest;
     memory.last_saved_bytes = kept + beside + rest;
+  }
+  if (is_asynchronous(plan.weights)) {
+    const std::int64_t kept = VersionRule(plan).most_held(id) - 1;
+    memory.versions_bytes = kept * version_bytes(graph, stage.ops);
+    memory.step_saved_bytes = memory.saved_bytes;
   }
   const std::vector<ParamId> params = stage_params(graph, stage.ops);
   memory.reduction_bytes = reduction_bound_bytes(

@@ -26,11 +26,14 @@ struct StageMemory {
   std::int64_t workspace_bytes = 0;   // beside them while a task runs, at its worst operator
   std::int64_t step_bytes = 0;        // temporaries of the optimiser's step, when nothing is saved
   std::int64_t reduction_bytes = 0;   // of gradients over replicas, within the last backward
+  std::int64_t versions_bytes = 0;    // of weights beside the newest, of an asynchronous plan
+  std::int64_t step_saved_bytes = 0;  // what is saved while a step runs: of an asynchronous plan
   std::int64_t static_bytes() const { return weights_bytes + gradients_bytes + optimizer_bytes; }
   std::int64_t total() const {
-    return static_bytes() + buffers_bytes +
+    return static_bytes() + versions_bytes + buffers_bytes +
            std::max({saved_bytes + workspace_bytes,
-                     last_saved_bytes + workspace_bytes + reduction_bytes, step_bytes});
+                     last_saved_bytes + workspace_bytes + reduction_bytes,
+                     step_saved_bytes + step_bytes});
   }
 };
 
@@ -46,6 +49,9 @@ ParamMemory param_memory(const Parameter& param, OptimizerKind optimizer);
 
 // Parameters of the stage's operators, each once, ascending.
 std::vector<ParamId> stage_params(const Graph& graph, const std::vector<OpId>& ops);
+
+// What a version of the stage's weights takes: those that training changes.
+std::int64_t version_bytes(const Graph& graph, const std::vector<OpId>& ops);
 
 // Weights, gradients, optimiser state and step of the stage's parameters.
 StageMemory stage_static_memory(const Graph& graph, const std::vector<OpId>& ops,

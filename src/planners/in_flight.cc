@@ -32,7 +32,7 @@ std::vector<std::int64_t> in_flight_by_hops(const Plan& plan, std::int64_t hops)
 
 void set_in_flight(Plan& plan, const std::vector<std::int64_t>& samples) {
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    plan.stages[s].in_flight_samples = std::min(samples[s], plan.mini_batch);
+    plan.stages[s].in_flight_samples = std::min(samples[s], most_in_flight(plan));
   }
 }
 
@@ -54,7 +54,7 @@ void lower_in_flight(Plan& plan, const std::vector<std::int64_t>& least,
   // Least counts fall by an edge, so this goes below none of them.
   for (const StageEdge& edge : plan.edges) {  // sorted by the stage they leave (P3)
     const Stage& from = plan.stages[edge.from.index()];
-    if (from.in_flight_samples >= plan.mini_batch) continue;
+    if (from.in_flight_samples >= most_in_flight(plan)) continue;
     Stage& to = plan.stages[edge.to.index()];
     const std::int64_t most = from.in_flight_samples - from.micro_batch;
     if (to.in_flight_samples <= most) continue;

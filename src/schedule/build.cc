@@ -38,6 +38,9 @@
 // Qi et al., "Zero bubble pipeline parallelism", 2024, schedule ZB-H1: the chain of p stages
 // with W = p, p-1, .., 1 and D = 0, 1, .., p-1.
 //
+// An asynchronous schedule is that of a stream of mini-batches. Its rounds keep and drop versions
+// of the weights alike but for the first and the last (replica_work.h).
+//
 // Where a rank holds several stages no rank has rounds: list_order.h puts all tasks in order.
 // A schedule of kind gpipe has no rounds: all forwards, then all backwards, and so no period;
 // its size grows with N, as its memory does.
@@ -66,7 +69,7 @@ std::int64_t round_count(const ReplicaWork& work) {
 
 // Of these in the prologue.
 std::int64_t first_rounds(const ReplicaWork& work) {
-  return (work.late + work.in_a_row - 1) / work.in_a_row;
+  return (work.late + work.in_a_row - 1) / work.in_a_row + work.unlike_first;
 }
 
 class ProgramBuilder {
@@ -133,8 +136,9 @@ class ProgramBuilder {
 };
 
 // P, or 0 where the mini-batch is too short for it.
-std::int64_t common_period(const std::vector<ReplicaWork>& works, std::int64_t samples) {
-  std::int64_t period = 1;
+std::int64_t common_period(const Plan& plan, const std::vector<ReplicaWork>& works,
+                           std::int64_t samples) {
+  std::int64_t period = is_asynchronous(plan.weights) ? plan.mini_batch : 1;
   for (const ReplicaWork& work : works) {
     if (work.round_samples > samples) return 0;
     period = std::lcm(period, work.round_samples);
@@ -151,7 +155,7 @@ std::int64_t common_repeats(const std::vector<ReplicaWork>& works, std::int64_t 
   std::int64_t repeats = samples / period;
   for (const ReplicaWork& work : works) {
     if (work.whole_tasks == 0) continue;
-    const std::int64_t rounds = round_count(work) - first_rounds(work);
+    const std::int64_t rounds = round_count(work) - first_rounds(work) - work.unlike_last;
     repeats = std::min(repeats, rounds / (period / work.round_samples));
   }
   return repeats >= kLeastRepeats ? repeats : 0;
@@ -192,7 +196,7 @@ Schedule build(const Plan& plan, const std::vector<bool>& backward, std::int64_t
   for (const std::vector<Placement>& own : placements(plan)) {
     works.push_back(replica_work(plan, own[0], backward[own[0].stage.index()], samples));
   }
-  const std::int64_t period = common_period(works, samples);
+  const std::int64_t period = common_period(plan, works, samples);
   schedule.repeats = common_repeats(works, period, samples);
   schedule.period_samples = schedule.repeats > 0 ? period : 0;
   for (std::size_t r = 0; r < works.size(); ++r) {

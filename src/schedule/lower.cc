@@ -30,6 +30,7 @@
 #include "schedule/placement.h"
 #include "schedule/rank_lowering.h"
 #include "schedule/shift.h"
+#include "schedule/stream_updates.h"
 #include "schedule/updates.h"
 
 namespace graphpipe {
@@ -168,7 +169,8 @@ Schedule lower(const Schedule& schedule, const Plan& plan, const Graph& graph) {
     if (result.training) {
       std::vector<std::ptrdiff_t> last_sends;
       for (const Walk& walk : walks) last_sends.push_back(walk.last_sends);
-      add_updates(result, last_sends, plan, graph);
+      is_asynchronous(plan.weights) ? add_stream_updates(result, plan, graph)
+                                    : add_updates(result, last_sends, plan, graph);
     }
     return result;
   }

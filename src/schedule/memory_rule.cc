@@ -73,6 +73,10 @@ std::int64_t MemoryFacts::watched_bytes(StageId stage, std::int64_t samples) con
   return bytes;
 }
 
+std::int64_t MemoryFacts::version_bytes(StageId stage) const {
+  return graphpipe::version_bytes(graph_, plan_.stage(stage).ops);
+}
+
 MemoryRule::MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& graph,
                        const Cluster& cluster, const CostModel& costs, RankId rank,
                        std::shared_ptr<MemoryFacts> facts)
@@ -173,8 +177,9 @@ MemoryEffect MemoryRule::of(const Action& action) {
       return {-memory.started_bytes, memory.started_bytes + memory.wait_bytes};
     }
     case ActionKind::kMakeVersion:
+      return {facts_->version_bytes(action.stage), 0};
     case ActionKind::kDropVersion:
-      return {};
+      return {-facts_->version_bytes(action.stage), 0};
   }
   return {};
 }

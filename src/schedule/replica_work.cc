@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/weight_versions.h"
 #include "schedule/owner_map.h"
 
 namespace graphpipe {
@@ -57,6 +58,16 @@ ReplicaWork replica_work(const Plan& plan, Placement placed, bool backward, std:
   }
   work.whole_tasks = std::min(own_tasks(work, samples / stage.micro_batch), work.tasks);
   work.round_samples = work.in_a_row * stage.micro_batch * work.stride;
+  if (backward && is_asynchronous(plan.weights)) {
+    const VersionRule rule(plan);
+    work.unlike_first = rule.kept_for(placed.stage);
+    // The last that a version may outlast are those whose step it replaces; 2BW ends its groups
+    // with the stream.
+    if (rule.micro_batches_a_step() == 1) {
+      work.unlike_last =
+          std::max<std::int64_t>(0, rule.kept_for(placed.stage) - (work.warm_up - 1));
+    }
+  }
   return work;
 }
 

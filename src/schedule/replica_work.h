@@ -24,6 +24,9 @@ struct ReplicaWork {
   std::int64_t in_a_row = 1;     // k
   std::int64_t whole_tasks = 0;  // those of whole micro-batches
   std::int64_t round_samples = 1;
+  // Rounds whose versions of the weights are not as in the others.
+  std::int64_t unlike_first = 0;
+  std::int64_t unlike_last = 0;
 
   std::int64_t micro_batch(std::int64_t task) const { return first + task * stride; }
 };

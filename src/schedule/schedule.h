@@ -41,8 +41,8 @@ enum class ActionKind {
   kWaitReduce,      //   ... and are there
   kStep,            // the optimiser's step of the stage's parameters; of those that stages of the
                     // rank share, with the first of them
-  kMakeVersion,     // asynchronous schedules: a version of the weights begins
-  kDropVersion,     //   ... and ends
+  kMakeVersion,     // asynchronous schedules: the newest weights are kept as a version of their own
+  kDropVersion,     //   ... and end
 };
 
 enum class Direction { kForward, kBackward };
@@ -52,7 +52,8 @@ struct Action {
   ActionKind kind = ActionKind::kForward;
   StageId stage = {};            // whose work it is; of a message: the end at this rank
   int replica = 0;               // within the stage
-  std::int64_t micro_batch = 0;  // of the stage, counted from 0 in the mini-batch
+  std::int64_t micro_batch = 0;  // of the stage, counted from 0 in the mini-batch; of steps and
+                                 // versions in a stream: the version (plan/weight_versions.h)
   SampleRange samples = {};      // F, B, ...: what this rank computes (a split replica's
                                  // share); messages: what they carry; free: what it frees
   EdgeId edge = {};              // messages, and the free of a received one
@@ -155,7 +156,8 @@ void validate(const Schedule& schedule, const Plan& plan, const Graph& graph,
 
 // "0F0", "2B13"; messages as "post 0>2 F [4,8)", "recv ...", "send ...", "sent ..." (a
 // wait_send); "free 2 [4,8)" of what stage 2 saved, "free 0>2 F [4,8)" of a message;
-// "reduce #0", "reduced #0", within a backward "reduce #0 in 2B7"; "step 2".
+// "reduce #0", "reduced #0", within a backward "reduce #0 in 2B7"; "step 2"; in a stream
+// "step 2 to v7", "keep 2 v6", "drop 2 v5".
 std::string to_text(const Action& action, const Plan& plan);
 
 // One line a rank ("-" where it has nothing to do), actions separated by blanks, all

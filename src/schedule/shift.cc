@@ -11,7 +11,8 @@ Action shifted(Action action, const Plan& plan, std::int64_t samples) {
     case ActionKind::kStep:
     case ActionKind::kMakeVersion:
     case ActionKind::kDropVersion:
-      return action;
+      if (action.samples.empty()) return action;
+      break;  // in a stream, with its backward
     case ActionKind::kForward:
     case ActionKind::kBackward:
     case ActionKind::kBackwardInput:

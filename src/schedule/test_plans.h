@@ -37,6 +37,7 @@ struct PlanSpec {
   std::vector<int> on = {};                  // [stage]: first device; none: each its own
   std::vector<int> late = {};                // [stage]: micro-batches in flight beyond these
   ScheduleKind kind = ScheduleKind::k1F1B;
+  WeightPolicy weights = WeightPolicy::kSynchronous;
   int stages = 0;  // where in_flight is empty
 };
 
@@ -144,6 +145,7 @@ inline TestPlan make_plan(const PlanSpec& spec) {
   plan.graph_hash = graph_hash(result.graph);
   plan.mini_batch = spec.samples;
   plan.schedule = spec.kind;
+  plan.weights = spec.weights;
   plan.edges = data_edges(result.graph, plan.stages);
   for (const auto& [from, to] : parse_pairs(spec.order)) {
     plan.edges.push_back({StageId(from), StageId(to), EdgeKind::kOrder, {}, true});
@@ -153,10 +155,10 @@ inline TestPlan make_plan(const PlanSpec& spec) {
   if (spec.chain_order) add_chain_order(plan);
   const std::vector<std::int64_t> least = least_in_flight(plan);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    plan.stages[s].in_flight_samples = spec.kind == ScheduleKind::kGpipe ? spec.samples
-                                       : spec.in_flight.empty()
-                                           ? std::min(spec.samples, spec.in_flight_scale * least[s])
-                                           : spec.in_flight[s];
+    plan.stages[s].in_flight_samples =
+        spec.kind == ScheduleKind::kGpipe ? spec.samples
+        : spec.in_flight.empty() ? std::min(most_in_flight(plan), spec.in_flight_scale * least[s])
+                                 : spec.in_flight[s];
     if (spec.late.empty()) continue;
     Stage& stage = plan.stages[s];
     stage.in_flight_samples =

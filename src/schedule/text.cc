@@ -80,11 +80,13 @@ std::string other_text(const Action& action, const Plan& plan) {
     case ActionKind::kWaitReduce:
       return reduction_text(action);
     case ActionKind::kStep:
-      return fmt::format("step {}", action.stage.value);
+      return action.samples.empty()
+                 ? fmt::format("step {}", action.stage.value)
+                 : fmt::format("step {} to v{}", action.stage.value, action.micro_batch);
     case ActionKind::kMakeVersion:
-      return fmt::format("make version of {}", action.stage.value);
+      return fmt::format("keep {} v{}", action.stage.value, action.micro_batch);
     case ActionKind::kDropVersion:
-      return fmt::format("drop version of {}", action.stage.value);
+      return fmt::format("drop {} v{}", action.stage.value, action.micro_batch);
     case ActionKind::kForward:
     case ActionKind::kBackward:
     case ActionKind::kBackwardInput:
@@ -135,14 +137,15 @@ class LineParser {
     }
     Action action{.kind = *kind, .stage = StageId(static_cast<std::int32_t>(*stage))};
     const Stage& runs = plan_.stage(action.stage);
-    if (*micro_batch >= micro_batch_count(runs, plan_.mini_batch)) {
-      fail(word, fmt::format("there is no micro-batch {}; stage {} has {}, counted from 0",
-                             *micro_batch, *stage, micro_batch_count(runs, plan_.mini_batch)));
+    if (*micro_batch >= micro_batch_count(runs, schedule_samples(plan_))) {
+      fail(word,
+           fmt::format("there is no micro-batch {}; stage {} has {}, counted from 0", *micro_batch,
+                       *stage, micro_batch_count(runs, schedule_samples(plan_))));
     }
     const auto at = std::ranges::find(runs.devices, device_);
     action.replica = at == runs.devices.end() ? 0 : static_cast<int>(at - runs.devices.begin());
     action.micro_batch = *micro_batch;
-    action.samples = replica_samples(runs, action.replica, *micro_batch, plan_.mini_batch);
+    action.samples = replica_samples(runs, action.replica, *micro_batch, schedule_samples(plan_));
     return action;
   }
 
@@ -195,7 +198,8 @@ std::string to_text(const Schedule& schedule, const Plan& plan) {
 }
 
 Schedule parse_schedule(std::string_view text, const Plan& plan, const std::string& where) {
-  Schedule schedule{.ranks = empty_programs(plan), .samples = plan.mini_batch, .training = false};
+  Schedule schedule{
+      .ranks = empty_programs(plan), .samples = schedule_samples(plan), .training = false};
   std::size_t rank = 0;
   for (std::size_t line_number = 1; !text.empty(); ++line_number) {
     const std::size_t end = std::min(text.find('\n'), text.size());

@@ -71,11 +71,11 @@ Verification verify_plan(const Plan& plan, const Graph& graph, const Cluster& cl
   Verification result;
   try {
     validate(plan, graph, cluster, "plan");
-    const Schedule schedule = build_schedule(plan, graph, plan.mini_batch);
+    const Schedule schedule = build_schedule(plan, graph, schedule_samples(plan));
     const std::int64_t few = std::min(schedule.repeats, kFirstRepeats);
     validate(with_repeats(schedule, plan, few), plan, graph, "schedule");
     result = verify(lower(schedule, plan, graph), plan, graph, cluster, costs);
-    const Schedule forward = build_forward_schedule(plan, graph, plan.mini_batch);
+    const Schedule forward = build_forward_schedule(plan, graph, schedule_samples(plan));
     const Verification evaluation =
         verify(lower(forward, plan, graph), plan, graph, cluster, costs);
     for (Fault fault : evaluation.faults) {

@@ -29,7 +29,10 @@ namespace graphpipe {
 //   V8  every parameter is stepped once, after its last backward or weight half (of any stage
 //       of the rank) and its reduction; a reduction within a backward starts when no operator
 //       is left that adds to its gradients
-//   P1 to P7, S1 to S6 as in plan.h and schedule.h
+//       In a stream every mini-batch is stepped, once its gradients are there and before the stage
+//       goes on; a version that is used later is kept before a step replaces it, and dropped after
+//       its last use
+//   P1 to P8, S1 to S6 as in plan.h and schedule.h
 //
 // What memory counts, on each rank:
 //   static     weights, gradients, optimiser state (weights alone where nothing is trained)

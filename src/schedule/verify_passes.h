@@ -75,6 +75,7 @@ struct WaitResult {
 WaitResult verify_waits(const VerifyContext& context, FaultList& faults);
 // V8.
 void verify_updates(const VerifyContext& context, FaultList& faults);
+void verify_stream_updates(const VerifyContext& context, FaultList& faults);  // of those, streams
 // V5. Requires: V4 and V7 hold.
 std::vector<RankMemory> verify_memory(const VerifyContext& context, const Cluster& cluster,
                                       const CostModel& costs, FaultList& faults);

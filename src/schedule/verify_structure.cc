@@ -125,7 +125,8 @@ class StructureCheck {
         return bucket_problem(rank, action);
       case ActionKind::kMakeVersion:
       case ActionKind::kDropVersion:
-        break;
+        if (is_asynchronous(plan_.weights) && schedule_.training) return std::nullopt;
+        return Problem{"V8", "synchronous training has one version of the weights"};
     }
     return Problem{"V6", "the verifier has no rule for actions of this kind"};
   }

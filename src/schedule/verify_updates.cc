@@ -272,6 +272,10 @@ class UpdateCheck {
 }  // namespace
 
 void verify_updates(const VerifyContext& context, FaultList& faults) {
+  if (is_asynchronous(context.plan.weights) && context.schedule.training) {
+    verify_stream_updates(context, faults);
+    return;
+  }
   UpdateCheck(context, faults).run();
 }
 

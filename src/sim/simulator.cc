@@ -56,7 +56,7 @@ Trace simulate(const Schedule& lowered, const Plan& plan, const Graph& graph,
 
 Trace simulate_plan(const Plan& plan, const Graph& graph, const Cluster& cluster,
                     const CostModel& costs, SimulateOptions options, bool extrapolate) {
-  const Schedule lowered = lower(build_schedule(plan, graph, plan.mini_batch), plan, graph);
+  const Schedule lowered = lower(build_schedule(plan, graph, schedule_samples(plan)), plan, graph);
   return run(lowered, plan, graph, cluster, costs, options, extrapolate);
 }
 
