@@ -93,6 +93,7 @@ RankExecutor::RankExecutor(const Plan& plan, const Graph& graph, const Cluster& 
       values_(plan, values_graph_, mailbox_, rank_),
       reducer_(values_graph_, buckets_, plan_hash(plan), params_, transport, tags_,
                Mailbox::channels(plan)) {
+  if (is_asynchronous(plan.weights)) rule_.emplace(plan);
   make_stages();
   reset_sums();
 }
@@ -128,6 +129,7 @@ void RankExecutor::make_stage(StageId id) {
                                                 plan_.schedule == ScheduleKind::kZbH1);
   }
   made.optimizer = std::make_unique<Optimizer>(std::move(trained), options_.train);
+  if (rule_) made.versions = std::make_unique<VersionStore>(params_, made.trained);
   values_.add(id, *made.runner);
   stages_.push_back(std::move(made));
 }
@@ -184,6 +186,7 @@ void RankExecutor::run(const Run& what) {
   const Schedule& program = schedule(mini_batch_samples(), run_.training);
   mailbox_.begin({run_.training, run_.iteration, run_.ids});
   values_.begin(mini_batch_samples());
+  if (rule_) begin_stream();
   start_s_ = wall_s();
   for (ActionCursor at(program, plan_, rank_); !at.done(); at.next()) {
     const Action& action = at.action();
@@ -271,10 +274,11 @@ void RankExecutor::execute(const Action& action) {
     case ActionKind::kBackwardWeight:
       return backward_weight(action);
     case ActionKind::kMakeVersion:
+      return stage(action.stage).versions->keep(action.micro_batch);
     case ActionKind::kDropVersion:
-      break;
+      return stage(action.stage).versions->drop(action.micro_batch);
   }
-  GP_CHECK(false, "{} in a program of synchronous training", to_text(action, plan_));
+  GP_CHECK(false, "unknown action {}", to_text(action, plan_));
 }
 
 void RankExecutor::perform_and_record(const Action& action) {
@@ -290,8 +294,50 @@ void RankExecutor::perform_and_record(const Action& action) {
   }
 }
 
-OpContext RankExecutor::context(SampleRange samples) const {
-  return {run_.training, options_.train.seed, run_.iteration,
+std::int64_t RankExecutor::mini_batch_of(std::int64_t micro_batch) const {
+  return is_stream() ? micro_batch / rule_->micro_batches_a_step() : 0;
+}
+
+// Of the mini-batch whose gradients the backward adds to.
+std::int64_t RankExecutor::step_samples(const Action& backward) const {
+  if (!is_stream()) return run_.part.samples;
+  const std::int64_t before = mini_batch_of(backward.micro_batch) * plan_.mini_batch;
+  return std::min(plan_.mini_batch, mini_batch_samples() - before);
+}
+
+void RankExecutor::begin_stream() {
+  for (OwnStage& own : stages_) {
+    own.runner->use_params(params_);
+    own.versions->begin();
+  }
+  if (!is_stream()) return;
+  const std::int64_t mini_batches =
+      (mini_batch_samples() + plan_.mini_batch - 1) / plan_.mini_batch;
+  stream_sums_.assign(static_cast<std::size_t>(mini_batches),
+                      std::vector<double>(graph_.tensors.size(), 0));
+}
+
+// Gradients go to the optimiser before the version that they were taken at may end.
+void RankExecutor::end_backward_of_stream(const Action& action) {
+  const std::int64_t done = action.micro_batch + 1;
+  const bool ends = done % rule_->micro_batches_a_step() == 0 ||
+                    done == micro_batch_count(plan_.stage(action.stage), mini_batch_samples());
+  if (!ends) return;
+  stage(action.stage)
+      .versions->collect_gradients(rule_->version_of(action.stage, action.micro_batch));
+}
+
+void RankExecutor::step_of_stream(const Action& action) {
+  OwnStage& own = stage(action.stage);
+  const Stopwatch watch(nullptr, measured_.step_cpu_s);
+  const std::int64_t iteration = run_.iteration + mini_batch_of(action.micro_batch - 1);
+  own.optimizer->step(learning_rate_at(options_.train, iteration));
+  for (const ParamId param : own.trained) params_[param.index()].mutable_grad().reset();
+}
+
+OpContext RankExecutor::context(const Action& action) const {
+  const SampleRange samples = action.samples;
+  return {run_.training, options_.train.seed, run_.iteration + mini_batch_of(action.micro_batch),
           run_.ids.subspan(static_cast<std::size_t>(samples.lo),
                            static_cast<std::size_t>(samples.size()))};
 }
@@ -300,7 +346,10 @@ void RankExecutor::forward(const Action& action) {
   OwnStage& own = stage(action.stage);
   StageWork& runner = *own.runner;
   const SampleRange samples = action.samples;
-  const OpContext context = this->context(samples);
+  const OpContext context = this->context(action);
+  if (is_stream()) {
+    runner.use_params(own.versions->leaves(rule_->version_of(action.stage, action.micro_batch)));
+  }
   const bool again = run_.training && own.recomputes;
   std::vector<at::Tensor> values;
   for (const StageInput& input : runner.inputs()) {
@@ -314,15 +363,18 @@ void RankExecutor::forward(const Action& action) {
   }
   if (again && !values_.is_read_here(action.stage)) to_drop_ = std::pair(action.stage, samples);
   if (run_.training && !run_.metrics) return;
+  std::vector<double>& sums =
+      is_stream() ? stream_sums_[static_cast<std::size_t>(mini_batch_of(action.micro_batch))]
+                  : watched_sums_;
   for (std::size_t i = 0; i < runner.watched().size(); ++i) {
-    double& sum = watched_sums_[runner.watched()[i].index()];
+    double& sum = sums[runner.watched()[i].index()];
     sum = add_elements(sum, runner.watched_value(samples, i));
   }
 }
 
 void RankExecutor::recompute(const Action& action) {
   const Stopwatch watch(&measured_.compute_s, measured_.compute_cpu_s);
-  OpContext context = this->context(action.samples);
+  OpContext context = this->context(action);
   context.update_statistics = false;  // the first forward moved them
   stage(action.stage).runner->recompute(action.samples, context);
 }
@@ -339,14 +391,15 @@ void RankExecutor::backward(const Action& action) {
   {
     const Stopwatch watch(&measured_.compute_s, measured_.compute_cpu_s);
     if (action.kind == ActionKind::kBackwardInput) {
-      runner.backward_input(action.samples, gradients, run_.part.samples);
+      runner.backward_input(action.samples, gradients, step_samples(action));
     } else {
-      runner.backward(action.samples, gradients, run_.part.samples, points_within());
+      runner.backward(action.samples, gradients, step_samples(action), points_within());
     }
   }
   gradients.clear();
   values_.drop_gradients(action.stage, action.samples);
   values_.keep_gradients(action.stage, action.samples);
+  if (is_stream()) end_backward_of_stream(action);
 }
 
 std::vector<BackwardPoint> RankExecutor::points_within() {
@@ -410,6 +463,7 @@ void RankExecutor::wait_reduce(const Action& action) {
 // A program steps after every mini-batch; whether that is now, later or after the run is not
 // its concern.
 void RankExecutor::step(const Action& action) {
+  if (is_stream()) return step_of_stream(action);
   OwnStage& own = stage(action.stage);
   const bool clips = options_.train.clip > 0;
   if (!run_.part.last) return;

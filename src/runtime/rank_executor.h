@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "job/step_part.h"
+#include "plan/weight_versions.h"
 #include "runtime/batch_reader.h"
 #include "runtime/mailbox.h"
 #include "runtime/optimizer.h"
@@ -24,10 +25,11 @@
 #include "runtime/rank_values.h"
 #include "runtime/reducer.h"
 #include "runtime/stage_work.h"
+#include "runtime/version_store.h"
 
 namespace graphpipe {
 
-// One run of a program over a mini-batch.
+// One run of a program over a mini-batch, or over a stream of them.
 struct Run {
   bool training = true;
   std::int64_t iteration = 0;
@@ -61,6 +63,8 @@ class RankExecutor {
   // metrics over samples [tensor], squared gradients [parameter].
   const std::vector<double>& watched_sums() const { return watched_sums_; }
   const std::vector<double>& gradient_squares() const { return gradient_squares_; }
+  // [mini-batch of the last stream][tensor], likewise: losses over samples.
+  const std::vector<std::vector<double>>& stream_sums() const { return stream_sums_; }
   void reset_sums();
   std::vector<double> exchange_watched_sums(std::vector<double> sums);  // what they were
 
@@ -75,6 +79,7 @@ class RankExecutor {
     std::vector<ParamId> trained;  // its trainable parameters, but those of an earlier own stage
     std::unique_ptr<Optimizer> optimizer;
     bool recomputes = false;
+    std::unique_ptr<VersionStore> versions = {};  // of an asynchronous plan
   };
 
   void make_stages();
@@ -87,7 +92,13 @@ class RankExecutor {
   void execute(const Action& action);
   void perform_and_record(const Action& action);
   void drop_what_was_sent(const Action& next);
-  OpContext context(SampleRange samples) const;
+  OpContext context(const Action& action) const;
+  bool is_stream() const { return rule_.has_value() && run_.training; }
+  std::int64_t mini_batch_of(std::int64_t micro_batch) const;
+  std::int64_t step_samples(const Action& backward) const;
+  void begin_stream();
+  void end_backward_of_stream(const Action& action);
+  void step_of_stream(const Action& action);
   void forward(const Action& action);
   void recompute(const Action& action);
   void backward(const Action& action);  // the whole, or its input half
@@ -126,6 +137,8 @@ class RankExecutor {
   double start_s_ = 0;          // of the run
   std::vector<double> watched_sums_;
   std::vector<double> gradient_squares_;
+  std::optional<VersionRule> rule_;               // of an asynchronous plan
+  std::vector<std::vector<double>> stream_sums_;  // [mini-batch][tensor]
   RankMeasurement measured_;
   Trace trace_;
 };

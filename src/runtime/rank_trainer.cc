@@ -98,6 +98,11 @@ IterationResult RankTrainer::State::result(std::int64_t samples) {
 RankTrainer::RankTrainer(const Plan& plan, const Graph& graph, const Cluster& cluster,
                          const Dataset& dataset, Transport& transport, RankTrainerOptions options) {
   validate(plan, graph, cluster, "plan");
+  if (is_asynchronous(plan.weights) && options.train.clip > 0) {
+    throw InputError("--clip",
+                     "an asynchronous pipeline steps each stage by itself, and the norm "
+                     "of all gradients is not known then; leave it out");
+  }
   state_ = std::make_unique<State>(plan, graph, cluster, dataset, transport, options);
   check_agreement(transport, combine_hash(combine_hash(plan_hash(plan), graph_hash(graph)),
                                           options_hash(options.train)));
@@ -137,6 +142,40 @@ IterationResult RankTrainer::train(const std::vector<std::int64_t>& ids, std::in
   return result;
 }
 
+std::vector<double> RankTrainer::train_stream(const std::vector<std::int64_t>& ids,
+                                              std::int64_t first) {
+  State& s = *state_;
+  GP_CHECK(is_asynchronous(s.plan.weights), "a synchronous plan trains a mini-batch at a time");
+  GP_CHECK(!ids.empty(), "no samples to train on");
+  const double start_cpu_s = thread_cpu_s();
+  s.executor.reader().check_ids(ids);
+  const auto samples = static_cast<std::int64_t>(ids.size());
+  s.executor.run({true, first, ids, true, {first, samples}});
+  const std::vector<std::vector<double>>& sums = s.executor.stream_sums();
+  std::vector<double> values;
+  for (const std::vector<double>& of_mini_batch : sums) {
+    for (const Loss& loss : s.graph.losses) values.push_back(of_mini_batch[loss.tensor.index()]);
+  }
+  values = all_reduce(s.transport, values);
+  std::vector<double> losses;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const std::int64_t before = static_cast<std::int64_t>(i) * s.plan.mini_batch;
+    const std::int64_t here = std::min(s.plan.mini_batch, samples - before);
+    double total = 0;
+    for (std::size_t l = 0; l < s.graph.losses.size(); ++l) {
+      const Loss& loss = s.graph.losses[l];
+      const bool mean = loss.normaliser == Normaliser::kMeanOverSamples;
+      total += loss.weight * values[i * s.graph.losses.size() + l] /
+               (mean ? static_cast<double>(here) : 1.0);
+    }
+    losses.push_back(total);
+  }
+  s.executor.measured().iterations += static_cast<std::int64_t>(losses.size());
+  s.executor.measured().total_cpu_s += thread_cpu_s() - start_cpu_s;
+  s.iteration = first + static_cast<std::int64_t>(losses.size()) - 1;
+  return losses;
+}
+
 std::map<std::string, double> RankTrainer::evaluate(const std::vector<std::int64_t>& ids) {
   State& s = *state_;
   GP_CHECK(!ids.empty(), "no samples to evaluate");
@@ -145,7 +184,7 @@ std::map<std::string, double> RankTrainer::evaluate(const std::vector<std::int64
   const RankMeasurement of_training = s.executor.measured();
   std::vector<double> of_step = s.executor.exchange_watched_sums(
       std::vector<double>(s.graph.tensors.size(), 0));  // it may stand within a step
-  const auto batch = static_cast<std::size_t>(s.plan.mini_batch);
+  const auto batch = static_cast<std::size_t>(schedule_samples(s.plan));
   for (std::size_t lo = 0; lo < ids.size(); lo += batch) {
     const std::size_t n = std::min(batch, ids.size() - lo);
     s.executor.run({false, s.iteration, std::span(ids).subspan(lo, n), true, {}});

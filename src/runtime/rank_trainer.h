@@ -90,6 +90,11 @@ class RankTrainer {
   IterationResult train(const std::vector<std::int64_t>& ids, std::int64_t iteration, bool metrics,
                         const StepPart& part);
 
+  // A stream of mini-batches (the last may be short) through the pipeline of an asynchronous plan,
+  // from its filling until it has run dry: the model's loss of each, summed over the ranks, as it
+  // was at its forwards. Collective. The first mini-batch counts as iteration `first`.
+  std::vector<double> train_stream(const std::vector<std::int64_t>& ids, std::int64_t first);
+
   // Means over the samples of every loss and metric of the graph, by a forward-only
   // schedule in mini-batches; touches no training state. "loss" is the model's. The same
   // on every rank. Collective.

@@ -70,6 +70,17 @@ struct ReferenceTrainer::State {
                                                : loss.weight / static_cast<double>(step_samples);
   }
 
+  // Of the model, by loss_sums.
+  double loss(std::int64_t step_samples) const {
+    double total = 0;
+    for (std::size_t i = 0; i < loss_sums.size(); ++i) {
+      const Loss& loss = graph.losses[i];
+      const bool mean = loss.normaliser == Normaliser::kMeanOverSamples;
+      total += loss.weight * loss_sums[i] / (mean ? static_cast<double>(step_samples) : 1.0);
+    }
+    return total;
+  }
+
   void backward(const std::vector<at::Tensor>& tensors, std::int64_t step_samples) const {
     std::vector<at::Tensor> losses;
     std::vector<at::Tensor> seeds;
@@ -122,11 +133,7 @@ IterationResult ReferenceTrainer::train(const std::vector<std::int64_t>& ids,
   }
   if (!part.last) return {};
   IterationResult result;
-  for (std::size_t i = 0; i < s.loss_sums.size(); ++i) {
-    const Loss& loss = s.graph.losses[i];
-    const bool mean = loss.normaliser == Normaliser::kMeanOverSamples;
-    result.loss += loss.weight * s.loss_sums[i] / (mean ? static_cast<double>(part.samples) : 1.0);
-  }
+  result.loss = s.loss(part.samples);
   double squares = 0;
   for (const at::Tensor& param : s.params) squares += sum_of_squares(param.grad());
   result.grad_norm = std::sqrt(squares);
@@ -185,6 +192,99 @@ std::map<std::string, at::Tensor> ReferenceTrainer::gradients() const {
     if (gradient.defined()) result[state_->graph.params[i].name] = gradient.clone();
   }
   return result;
+}
+
+DelayedReference::DelayedReference(const Plan& plan, const Graph& graph, const Dataset& dataset,
+                                   TrainOptions options)
+    : plan_(plan),
+      plain_(graph, dataset, std::move(options)),
+      masters_(plain_.state_->params),
+      stage_of_(graph.params.size(), 0) {
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    for (const OpId op : plan.stages[s].ops) {
+      for (const ParamId param : graph.op(op).params) stage_of_[param.index()] = s;
+    }
+  }
+}
+
+DelayedReference::~DelayedReference() = default;
+
+// In micro-batches that it contains. W of a stage: micro-batches in flight.
+std::int64_t DelayedReference::version(std::size_t stage, std::int64_t micro_batch) const {
+  const auto newest_at_forward = [&](std::size_t s) {
+    const std::int64_t in_flight = plan_.stages[s].in_flight_samples / plan_.stages[s].micro_batch;
+    return std::max<std::int64_t>(0, micro_batch - (in_flight - 1));
+  };
+  if (plan_.weights == WeightPolicy::k2bw) {
+    const std::int64_t group = plan_.mini_batch / plan_.stages[stage].micro_batch;
+    return std::max<std::int64_t>(0, micro_batch / group - 1) * group;
+  }
+  std::int64_t version = newest_at_forward(stage);
+  if (plan_.weights != WeightPolicy::kVerticalSync) return version;
+  for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
+    const bool fed = std::ranges::any_of(
+        plan_.edges, [&](const StageEdge& edge) { return edge.to == StageId(s); });
+    if (!fed) version = std::min(version, newest_at_forward(s));
+  }
+  return version;
+}
+
+void DelayedReference::remember(std::int64_t version) {
+  for (const at::Tensor& master : masters_) {
+    values_[version].push_back(master.detach().clone());
+  }
+}
+
+void DelayedReference::use_old_weights(std::int64_t micro_batch) {
+  for (std::size_t p = 0; p < masters_.size(); ++p) {
+    if (!masters_[p].requires_grad()) continue;
+    const at::Tensor& values = values_.at(version(stage_of_[p], micro_batch))[p];
+    plain_.state_->params[p] = values.clone().requires_grad_(true);
+  }
+}
+
+std::vector<double> DelayedReference::train_stream(const std::vector<std::int64_t>& ids,
+                                                   std::int64_t first) {
+  ReferenceTrainer::State& s = *plain_.state_;
+  s.reader.check_ids(ids);
+  values_.clear();
+  remember(0);
+  const std::int64_t b = plan_.stages[0].micro_batch;
+  const std::int64_t in_step = plan_.mini_batch / b;
+  const auto samples = static_cast<std::int64_t>(ids.size());
+  std::vector<double> losses;
+  for (std::int64_t i = 0; i * b < samples; ++i) {
+    const std::int64_t mini_batch = i / in_step;
+    const std::int64_t of_step =
+        std::min(plan_.mini_batch, samples - mini_batch * plan_.mini_batch);
+    const auto lo = static_cast<std::size_t>(i * b);
+    const std::size_t n = std::min(static_cast<std::size_t>(b), ids.size() - lo);
+    if (i % in_step == 0) s.loss_sums.assign(s.graph.losses.size(), 0);
+    use_old_weights(i);
+    const std::vector<at::Tensor> tensors =
+        s.forward({true, s.options.seed, first + mini_batch, std::span(ids).subspan(lo, n)});
+    for (std::size_t l = 0; l < s.loss_sums.size(); ++l) {
+      s.loss_sums[l] = add_elements(s.loss_sums[l], tensors[s.graph.losses[l].tensor.index()]);
+    }
+    for (std::size_t p = 0; p < masters_.size(); ++p) {
+      if (plan_.weights != WeightPolicy::kNaive || !masters_[p].requires_grad()) continue;
+      s.params[p].variable_data().copy_(masters_[p].detach());
+    }
+    s.backward(tensors, of_step);
+    for (std::size_t p = 0; p < masters_.size(); ++p) {
+      const at::Tensor& gradient = s.params[p].grad();
+      if (!masters_[p].requires_grad() || !gradient.defined()) continue;
+      at::Tensor& sum = masters_[p].mutable_grad();
+      sum.defined() ? sum.add_(gradient) : sum = gradient;
+    }
+    if ((i + 1) % in_step != 0 && (i + 1) * b < samples) continue;
+    losses.push_back(s.loss(of_step));
+    s.optimizer.step(learning_rate_at(s.options, first + mini_batch));
+    for (const at::Tensor& master : masters_) master.mutable_grad().reset();
+    remember(i + 1);
+  }
+  s.params = masters_;
+  return losses;
 }
 
 }  // namespace graphpipe

@@ -1,5 +1,5 @@
-// Single-device training without stages, schedules or messages: the plain version that
-// judges the pipeline.
+// Single-device training without schedules or messages: the plain versions that judge the
+// pipeline.
 
 #pragma once
 
@@ -40,8 +40,34 @@ class ReferenceTrainer {
   std::map<std::string, at::Tensor> gradients() const;  // of the last iteration
 
  private:
+  friend class DelayedReference;
   struct State;
   std::unique_ptr<State> state_;
+};
+
+// The same with the delays of an asynchronous pipeline: each mini-batch is run with weights that
+// are, stage by stage, as old as the plan's policy has them (docs/papers.md).
+class DelayedReference {
+ public:
+  // What the references name must outlive it.
+  DelayedReference(const Plan& plan, const Graph& graph, const Dataset& dataset,
+                   TrainOptions options);
+  ~DelayedReference();
+
+  // As RankTrainer::train_stream().
+  std::vector<double> train_stream(const std::vector<std::int64_t>& ids, std::int64_t first);
+  std::map<std::string, at::Tensor> parameters() const { return plain_.parameters(); }
+
+ private:
+  std::int64_t version(std::size_t stage, std::int64_t micro_batch) const;
+  void use_old_weights(std::int64_t micro_batch);
+  void remember(std::int64_t version);
+
+  const Plan& plan_;
+  ReferenceTrainer plain_;
+  std::vector<at::Tensor> masters_;                         // [parameter]
+  std::vector<std::size_t> stage_of_;                       // [parameter]
+  std::map<std::int64_t, std::vector<at::Tensor>> values_;  // by version: [parameter]
 };
 
 }  // namespace graphpipe

@@ -78,19 +78,27 @@ void StageRunner::make_steps(const std::vector<OpId>& ops, const std::vector<boo
       last_use[step.outputs.back()] = i;
       step.recorded = step.recorded || needs[tensor.index()];
     }
-    for (const ParamId param : step.op->params) {
-      GP_CHECK(params[param.index()].defined(), "parameter {} is not on this rank", param.value);
-      step.params.push_back(params[param.index()]);
-      if (graph_.param(param).trainable) step.trained.push_back(params[param.index()]);
-    }
     steps_.push_back(std::move(step));
   }
+  use_params(params);
   const auto kept = [&](std::size_t slot) {
     return std::ranges::find(output_slots_, slot) != output_slots_.end() ||
            std::ranges::find(watched_slots_, slot) != watched_slots_.end();
   };
   for (std::size_t slot = 0; slot < slots_.size() && !steps_.empty(); ++slot) {
     if (!kept(slot)) steps_[last_use[slot]].last_uses.push_back(slot);
+  }
+}
+
+void StageRunner::use_params(const std::vector<at::Tensor>& params) {
+  for (Step& step : steps_) {
+    step.params.clear();
+    step.trained.clear();
+    for (const ParamId param : step.op->params) {
+      GP_CHECK(params[param.index()].defined(), "parameter {} is not on this rank", param.value);
+      step.params.push_back(params[param.index()]);
+      if (graph_.param(param).trainable) step.trained.push_back(params[param.index()]);
+    }
   }
 }
 

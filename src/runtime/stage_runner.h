@@ -30,6 +30,7 @@ class StageRunner final : public StageWork {
 
   void forward(SampleRange samples, std::vector<at::Tensor> values, const OpContext& context,
                Keep keep) override;
+  void use_params(const std::vector<at::Tensor>& params) override;
   void recompute(SampleRange samples, const OpContext& context) override;
   void drop_results(SampleRange samples) override;
   void backward(SampleRange samples, const std::vector<std::vector<at::Tensor>>& gradients,

@@ -56,6 +56,8 @@ class StageWork {
   // values: as inputs(), each (samples, ...), fresh tensors. What is kept is kept until free().
   virtual void forward(SampleRange samples, std::vector<at::Tensor> values,
                        const OpContext& context, Keep keep) = 0;
+  // Forwards from now on compute with these, [parameter of the graph], as their constructors' do.
+  virtual void use_params(const std::vector<at::Tensor>& params) = 0;
   // The forward again, from the inputs that were kept: the same bits, recorded this time.
   virtual void recompute(SampleRange samples, const OpContext& context) = 0;
   // Outputs and watched values: after them only a recompute or a backward makes sense.

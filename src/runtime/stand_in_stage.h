@@ -25,6 +25,7 @@ class StandInStage final : public StageWork {
 
   void forward(SampleRange samples, std::vector<at::Tensor> values, const OpContext& context,
                Keep keep) override;
+  void use_params(const std::vector<at::Tensor>& /*params*/) override {}
   void recompute(SampleRange samples, const OpContext& context) override;
   void drop_results(SampleRange samples) override;
   void backward(SampleRange samples, const Gradients& gradients, std::int64_t mini_batch_samples,
