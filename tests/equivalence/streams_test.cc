@@ -42,7 +42,7 @@ struct Case {
 // Two streams with short last mini-batches, one shorter than the pipeline is deep.
 std::vector<std::vector<std::int64_t>> streams_of(const Plan& plan) {
   std::vector<std::vector<std::int64_t>> streams;
-  for (const std::int64_t size : {4 * plan.mini_batch + 11 * kMicroBatch + 1, kMicroBatch + 2}) {
+  for (const std::int64_t size : {2 * plan.mini_batch + 9 * kMicroBatch + 1, kMicroBatch + 2}) {
     streams.emplace_back();
     for (std::int64_t i = 0; i < size; ++i) streams.back().push_back((7 + 5 * i) % kSamples);
   }
