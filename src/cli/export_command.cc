@@ -20,7 +20,8 @@ std::string exported(const LoadedPlan& loaded, const std::string& format) {
   if (format == "dot") return plan_dot(loaded.plan, loaded.graph);
   if (format == "pipedream-conf") return pipedream_conf(loaded.plan, loaded.graph);
   if (format == "schedule-csv") {
-    const Schedule schedule = build_schedule(loaded.plan, loaded.graph, loaded.plan.mini_batch);
+    const Schedule schedule =
+        build_schedule(loaded.plan, loaded.graph, schedule_samples(loaded.plan));
     return schedule_csv(loaded.plan, lower(schedule, loaded.plan, loaded.graph));
   }
   throw InputError("--format",

@@ -42,7 +42,7 @@ std::int64_t task_count(const Plan& plan) {
   std::int64_t tasks = 0;
   for (const Stage& stage : plan.stages) {
     const std::int64_t micro_batches =
-        (plan.mini_batch + stage.micro_batch - 1) / stage.micro_batch;
+        (schedule_samples(plan) + stage.micro_batch - 1) / stage.micro_batch;
     const auto replicas = static_cast<std::int64_t>(
         stage.replication == Replication::kSplit ? stage.devices.size() : 1);
     tasks += std::min(micro_batches, kMostTasks) * 2 * replicas;
@@ -56,8 +56,12 @@ std::string simulate_text(const Trace& trace, const Schedule& schedule, const Pl
   if (!trace.events.empty()) {
     text = schedule_grid(trace, schedule, plan, terminal_columns()) + "\n";
   }
+  const std::string what =
+      is_asynchronous(plan.weights)
+          ? fmt::format("stream of {} mini-batches", trace.samples / plan.mini_batch)
+          : "iteration";
   text +=
-      fmt::format("iteration {}, {} samples/s, bubble {:.1f} %\n", seconds_text(trace.iteration_s),
+      fmt::format("{} {}, {} samples/s, bubble {:.1f} %\n", what, seconds_text(trace.iteration_s),
                   rate_text(trace.throughput_samples_per_s()), 100 * trace.bubble_fraction());
   for (std::size_t r = 0; r < trace.ranks.size(); ++r) {
     text += fmt::format("  rank {}: busy {}, peak {}\n", r, seconds_text(trace.ranks[r].busy_s),
@@ -73,7 +77,8 @@ void run_simulate(const std::string& path, const std::string& profile,
     line.exit_code = kExitNo;
     return;
   }
-  const Schedule schedule = build_schedule(loaded.plan, loaded.graph, loaded.plan.mini_batch);
+  const Schedule schedule =
+      build_schedule(loaded.plan, loaded.graph, schedule_samples(loaded.plan));
   const Schedule programs = lower(schedule, loaded.plan, loaded.graph);
   const bool drawn = task_count(loaded.plan) <= kMostTasks;
   if (!drawn && !trace_path.empty()) {

@@ -158,6 +158,21 @@ std::string done_text(const DoneLine& done) {
   return text + stages_text(done);
 }
 
+// Each stage steps by itself, a mini-batch after the other.
+void check_stream(const TrainFlags& flags, const Plan& plan) {
+  if (!is_asynchronous(plan.weights)) return;
+  const auto refuse = [&](const char* flag, const char* why) {
+    throw InputError(flag, fmt::format("does not go with an asynchronous plan ({}): {}",
+                                       weight_policy_name(plan.weights), why));
+  };
+  if (flags.train.clip > 0)
+    refuse("--clip", "when a stage steps, the norm of all gradients is not known");
+  if (flags.train.accumulate > 1)
+    refuse("--accumulate", "2bw's mini-batches have several micro-batches");
+  if (!flags.train.trace_path.empty()) refuse("--trace", "a stream has no iterations to draw");
+  if (flags.emulate) refuse("--emulate", "emulated runs are synchronous");
+}
+
 // A file of another planner's says what operators cost, and not what they compute.
 void check_can_compute(const Graph& graph, const std::string& where) {
   for (const Operator& op : graph.ops) {
@@ -230,6 +245,7 @@ void run_train(TrainFlags flags, CommandLine& line) {
   LoadedPlan loaded(flags.plan, flags.profile);
   if (!flags.emulate) check_can_compute(loaded.graph, flags.plan);
   if (!flags.save_onnx.empty()) check_can_export(loaded.graph);
+  check_stream(flags, loaded.plan);
   const std::string worker = require_worker();
   choose_optimizer(flags, flags.train, loaded.plan);
   choose_transport(flags, flags.train);

@@ -15,9 +15,9 @@ struct IterationLine {
   std::int64_t iteration = 0;  // from 0
   double epoch = 0;
   double loss = 0;
-  double grad_norm = 0;      // before clipping
-  double learning_rate = 0;  // of the step that the iteration belongs to
-  double samples_per_s = 0;  // since the last such line
+  std::optional<double> grad_norm = {};  // before clipping; none: not known in a stream
+  double learning_rate = 0;              // of the step that the iteration belongs to
+  double samples_per_s = 0;              // since the last such line
 };
 
 struct EvaluationLine {

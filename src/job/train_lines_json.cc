@@ -37,7 +37,7 @@ std::string to_json_line(const IterationLine& line) {
   return Json{{"iteration", line.iteration},
               {"epoch", line.epoch},
               {"loss", line.loss},
-              {"grad_norm", line.grad_norm},
+              {"grad_norm", line.grad_norm ? Json(*line.grad_norm) : Json(nullptr)},
               {"learning_rate", line.learning_rate},
               {"samples_per_s", line.samples_per_s}}
       .dump();

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/text.h"
 #include "plan/stage_memory.h"
+#include "plan/weight_versions.h"
 #include "report/text_report.h"
 #include "report/text_table.h"
 
@@ -112,9 +114,10 @@ std::string memory_table(const Plan& plan, const Graph& graph, const Cluster& cl
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const DeviceType& device = cluster.type_of(plan.stages[s].devices.front());
     const StageMemory memory = stage_memory(plan, graph, costs, device, StageId(s));
-    table.add_row({fmt::format("{}", s), bytes(memory.weights_bytes), bytes(memory.gradients_bytes),
-                   bytes(memory.optimizer_bytes), bytes(memory.saved_bytes),
-                   bytes(memory.buffers_bytes), bytes(memory.workspace_bytes),
+    table.add_row({fmt::format("{}", s), bytes(memory.weights_bytes + memory.versions_bytes),
+                   bytes(memory.gradients_bytes), bytes(memory.optimizer_bytes),
+                   bytes(memory.saved_bytes), bytes(memory.buffers_bytes),
+                   bytes(memory.workspace_bytes),
                    bytes(std::max(memory.step_bytes, memory.reduction_bytes)),
                    bytes(memory.total()), bytes(device.memory_bytes)});
   }
@@ -148,6 +151,22 @@ std::string edge_lines(const Plan& plan, const Graph& graph) {
   return text + line + "\n";
 }
 
+// "asynchronous, weights stash: a mini-batch's gradients are 2, 1, 0 steps late on stages 0 to 2".
+std::string staleness_text(const Plan& plan) {
+  const VersionRule rule(plan);
+  std::vector<std::int64_t> late;
+  std::vector<std::int64_t> held;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const StageId stage(s);
+    const bool two = plan.weights == WeightPolicy::k2bw;
+    late.push_back(two ? 1 : rule.kept_for(stage));
+    held.push_back(rule.most_held(stage));
+  }
+  return fmt::format(
+      "asynchronous, weights {}: by stage, gradients are {} steps late, versions held {}\n",
+      weight_policy_name(plan.weights), fmt::join(late, " "), fmt::join(held, " "));
+}
+
 std::string summary(const Plan& plan, const Cluster& cluster) {
   std::string text = fmt::format(
       "{} by {} for {}: {} on {} of {}, depth {}\n", plan.model, plan.planner, plan.cluster,
@@ -156,6 +175,7 @@ std::string summary(const Plan& plan, const Cluster& cluster) {
   text +=
       fmt::format("mini-batch {}, schedule {}, optimiser {}, costs: {}\n", plan.mini_batch,
                   schedule_kind_name(plan.schedule), optimizer_name(plan.optimizer), plan.costs);
+  if (is_asynchronous(plan.weights)) text += staleness_text(plan);
   const PlanEstimate& estimate = plan.estimate;
   if (estimate.iteration_s <= 0) return text;
   text += fmt::format("iteration {} ({} samples/s), bubble {:.1f} %",

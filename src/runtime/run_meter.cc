@@ -76,9 +76,9 @@ TraceEvent take_event(RankId rank, const double* row) {
   return event;
 }
 
-void add_iteration(IterationTotals& totals, const RankMeasurement& before,
-                   const RankMeasurement& after, double wall_s) {
-  ++totals.iterations;
+void add_iterations(IterationTotals& totals, const RankMeasurement& before,
+                    const RankMeasurement& after, double wall_s) {
+  totals.iterations += after.iterations - before.iterations;
   totals.wall_s += wall_s;
   totals.compute_s += after.compute_s - before.compute_s;
   totals.compute_cpu_s += after.compute_cpu_s - before.compute_cpu_s;
@@ -99,9 +99,18 @@ IterationResult RunMeter::train(const std::vector<std::int64_t>& ids, std::int64
   last_end_s_ = monotonic_s();
   const RankMeasurement after = trainer_.measurement();
   const double wall_s = last_end_s_ - last_start_s_;
-  if (full && all_.iterations > 0) add_iteration(steady_, before, after, wall_s);
-  add_iteration(all_, before, after, wall_s);
+  if (full && all_.iterations > 0) add_iterations(steady_, before, after, wall_s);
+  add_iterations(all_, before, after, wall_s);
   return result;
+}
+
+std::vector<double> RunMeter::train_stream(const std::vector<std::int64_t>& ids,
+                                           std::int64_t first) {
+  const RankMeasurement before = trainer_.measurement();
+  const double start_s = monotonic_s();
+  std::vector<double> losses = trainer_.train_stream(ids, first);
+  add_iterations(all_, before, trainer_.measurement(), monotonic_s() - start_s);
+  return losses;
 }
 
 std::vector<IterationTotals> RunMeter::gather(Transport& transport) const {

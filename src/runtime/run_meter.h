@@ -21,6 +21,9 @@ class RunMeter {
   IterationResult train(const std::vector<std::int64_t>& ids, std::int64_t iteration, bool metrics,
                         const StepPart& part, bool full);
 
+  // RankTrainer::train_stream, measured; its mini-batches count as iterations.
+  std::vector<double> train_stream(const std::vector<std::int64_t>& ids, std::int64_t first);
+
   // The steady iterations of every rank: those over full mini-batches but the first, which
   // fills caches; where there is none, all. Collective; the same on every rank.
   std::vector<IterationTotals> gather(Transport& transport) const;

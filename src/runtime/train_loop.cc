@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -42,7 +44,7 @@ class TrainLoop {
     run_.transport.barrier();
     start_s_ = logged_s_ = monotonic_s();
     while (!is_finished()) {
-      train_one();
+      is_asynchronous(run_.plan.weights) ? train_stream() : train_one();
       if (is_evaluation_due()) evaluate();
     }
     finish();
@@ -85,23 +87,53 @@ class TrainLoop {
     if (logged && part.last) log(iteration, result, learning_rate_at(options_, part.step));
   }
 
+  // To the next evaluation, or the end of the epoch or of the run: there the pipeline runs dry.
+  void train_stream() {
+    const std::int64_t first = done_;
+    const auto next = [first](std::int64_t every) { return (first / every + 1) * every; };
+    std::int64_t end = next(stream_.iterations_per_epoch());
+    if (evaluate_every_ > 0) end = std::min(end, next(evaluate_every_));
+    if (total_ > 0) end = std::min(end, total_);
+    std::vector<std::int64_t> ids;
+    for (std::int64_t i = first; i < end; ++i) {
+      const std::vector<std::int64_t> more = stream_.mini_batch(i);
+      ids.insert(ids.end(), more.begin(), more.end());
+    }
+    const double start_s = monotonic_s();
+    const std::vector<double> losses = meter_.train_stream(ids, first);
+    const double samples_per_s = static_cast<double>(ids.size()) / (monotonic_s() - start_s);
+    for (std::int64_t i = first; i < end; ++i) {
+      ++done_;
+      if (!is_logged(i)) continue;
+      const double loss = losses[static_cast<std::size_t>(i - first)];
+      require_finite("loss", loss, fmt::format("at iteration {}", i));
+      emit_iteration(i, loss, {}, learning_rate_at(options_, i), samples_per_s);
+    }
+    logged_s_ = monotonic_s();
+  }
+
   void log(std::int64_t iteration, const IterationResult& result, double learning_rate) {
     const std::string at = fmt::format("at iteration {}", iteration);
     require_finite("loss", result.loss, at);
     require_finite("gradient norm", result.grad_norm, at);
     const double now_s = monotonic_s();
-    if (is_rank_0()) {
-      IterationLine line;
-      line.iteration = iteration;
-      line.epoch = epochs();
-      line.loss = result.loss;
-      line.grad_norm = result.grad_norm;
-      line.learning_rate = learning_rate;
-      line.samples_per_s = static_cast<double>(samples_since_log_) / (now_s - logged_s_);
-      emit_(to_json_line(line));
-    }
+    emit_iteration(iteration, result.loss, result.grad_norm, learning_rate,
+                   static_cast<double>(samples_since_log_) / (now_s - logged_s_));
     logged_s_ = now_s;
     samples_since_log_ = 0;
+  }
+
+  void emit_iteration(std::int64_t iteration, double loss, std::optional<double> grad_norm,
+                      double learning_rate, double samples_per_s) const {
+    if (!is_rank_0()) return;
+    IterationLine line;
+    line.iteration = iteration;
+    line.epoch = epochs();
+    line.loss = loss;
+    line.grad_norm = grad_norm;
+    line.learning_rate = learning_rate;
+    line.samples_per_s = samples_per_s;
+    emit_(to_json_line(line));
   }
 
   // All ranks see the same number; rank 0 is the one to report it.

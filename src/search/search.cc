@@ -69,21 +69,6 @@ std::string fault_text(const Verification& verification) {
   return fmt::format("{} at {}: {}", fault.rule, fault.where, fault.message);
 }
 
-// Of the fullest device of each stage.
-std::vector<std::int64_t> stage_peaks(const Plan& plan, const std::vector<RankMemory>& memory) {
-  const std::vector<DeviceId> devices = used_devices(plan);  // [rank]
-  std::vector<std::int64_t> peaks;
-  for (const Stage& stage : plan.stages) {
-    std::int64_t peak = 0;
-    for (const DeviceId device : stage.devices) {
-      const auto rank = std::ranges::lower_bound(devices, device) - devices.begin();
-      peak = std::max(peak, memory[static_cast<std::size_t>(rank)].peak_bytes);
-    }
-    peaks.push_back(peak);
-  }
-  return peaks;
-}
-
 void fill_estimate(Plan& plan, const Trace& trace, const Verification& verification,
                    CostTable& table) {
   const Problem& problem = table.problem();
@@ -352,6 +337,20 @@ class Judge {
 };
 
 }  // namespace
+
+std::vector<std::int64_t> stage_peaks(const Plan& plan, const std::vector<RankMemory>& memory) {
+  const std::vector<DeviceId> devices = used_devices(plan);  // [rank]
+  std::vector<std::int64_t> peaks;
+  for (const Stage& stage : plan.stages) {
+    std::int64_t peak = 0;
+    for (const DeviceId device : stage.devices) {
+      const auto rank = std::ranges::lower_bound(devices, device) - devices.begin();
+      peak = std::max(peak, memory[static_cast<std::size_t>(rank)].peak_bytes);
+    }
+    peaks.push_back(peak);
+  }
+  return peaks;
+}
 
 SearchResult search_plan(const Planner& planner, const Problem& problem, double time_limit_s) {
   const Clock::time_point start = Clock::now();

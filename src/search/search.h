@@ -7,6 +7,7 @@
 
 #include "planners/planner.h"
 #include "schedule/trace.h"
+#include "schedule/verify.h"
 
 namespace graphpipe {
 
@@ -35,6 +36,9 @@ struct SearchResult {
 // full) and returns the fastest that fits; ties go to the planner's order. Stops the
 // planner after `time_limit_s` (0: no limit).
 SearchResult search_plan(const Planner& planner, const Problem& problem, double time_limit_s = 0);
+
+// [stage]: the peak of its fullest device; `memory`: the verifier's.
+std::vector<std::int64_t> stage_peaks(const Plan& plan, const std::vector<RankMemory>& memory);
 
 // Simulates, verifies memory and fills in the estimate of a plan from anywhere.
 // Returns the reason where the plan does not fit ("" where it does).

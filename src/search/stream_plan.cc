@@ -1,0 +1,74 @@
+#include "search/stream_plan.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "planners/cost_table.h"
+#include "planners/stage_tps.h"
+#include "schedule/build.h"
+#include "schedule/lower.h"
+#include "schedule/verify.h"
+#include "sim/simulator.h"
+
+namespace graphpipe {
+namespace {
+
+Trace simulate_stream(const Plan& plan, const Problem& problem, std::int64_t samples) {
+  const Schedule schedule =
+      lower(build_schedule(plan, *problem.graph, samples), plan, *problem.graph);
+  return simulate(schedule, plan, *problem.graph, *problem.cluster, *problem.costs);
+}
+
+// What a mini-batch adds to a stream that is long enough.
+void fill_steady_estimate(Plan& plan, const Problem& problem) {
+  const std::int64_t samples = schedule_samples(plan);
+  const Trace once = simulate_stream(plan, problem, samples);
+  const Trace twice = simulate_stream(plan, problem, 2 * samples);
+  const auto mini_batches = static_cast<double>(samples / plan.mini_batch);
+  PlanEstimate& estimate = plan.estimate;
+  estimate.iteration_s = (twice.iteration_s - once.iteration_s) / mini_batches;
+  estimate.throughput_samples_per_s = static_cast<double>(plan.mini_batch) / estimate.iteration_s;
+  double busy_s = 0;
+  for (std::size_t r = 0; r < once.ranks.size(); ++r) {
+    busy_s += twice.ranks[r].busy_s - once.ranks[r].busy_s;
+  }
+  estimate.bubble_fraction =
+      1 - busy_s / mini_batches / (static_cast<double>(once.ranks.size()) * estimate.iteration_s);
+  estimate.lower_bound_s = 0;
+}
+
+}  // namespace
+
+SearchResult search_stream_plan(const Planner& planner, const Problem& problem, WeightPolicy policy,
+                                double time_limit_s) {
+  GP_CHECK(is_asynchronous(policy), "a synchronous plan is search_plan()'s");
+  const bool two = policy == WeightPolicy::k2bw;
+  GP_CHECK(!two || problem.options.micro_batches.size() == 1, "2bw has one micro-batch size");
+  Problem stream = problem;
+  stream.mini_batch = kStreamMiniBatches * problem.mini_batch;
+  if (!two) stream.options.micro_batches = {problem.mini_batch};
+  stream.options.data_parallel = false;
+  stream.options.recompute = false;
+  SearchResult result = search_plan(planner, stream, time_limit_s);
+  if (result.status != PlanStatus::kOk) return result;
+  Plan& plan = result.plan;
+  plan.mini_batch = problem.mini_batch;
+  plan.weights = policy;
+  const Verification verification =
+      verify_plan(plan, *problem.graph, *problem.cluster, *problem.costs);
+  if (!verification.ok()) {
+    const Fault& fault = verification.faults.front();
+    result.status = PlanStatus::kInfeasible;
+    result.reason =
+        fmt::format("the fastest plan without its steps is not one with them: {} at {}: {}",
+                    fault.rule, fault.where, fault.message);
+    return result;
+  }
+  fill_steady_estimate(plan, problem);
+  plan.estimate.stage_memory_bytes = stage_peaks(plan, verification.memory);
+  return result;
+}
+
+}  // namespace graphpipe

@@ -1,0 +1,80 @@
+#include "search/stream_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "plan/weight_versions.h"
+#include "planners/test_problems.h"
+#include "schedule/verify.h"
+
+namespace graphpipe {
+namespace {
+
+// Two branches of two and their join.
+const Dependencies kBranches = {{}, {0}, {}, {2}, {1, 3}};
+
+TEST(StreamPlan, TakesAsLongAsItsSlowestStage) {
+  const TestProblem test = even_problem(kBranches, 5, 4);
+  for (const WeightPolicy policy :
+       {WeightPolicy::kStash, WeightPolicy::kVerticalSync, WeightPolicy::kNaive}) {
+    const SearchResult result =
+        search_stream_plan(planner_named("graphpipe"), test.problem(), policy);
+    ASSERT_EQ(result.status, PlanStatus::kOk) << result.reason;
+    const Plan& plan = result.plan;
+    EXPECT_EQ(plan.weights, policy);
+    EXPECT_EQ(plan.stages.size(), 5U);
+    EXPECT_NEAR(plan.estimate.iteration_s, 4 * 3e-3, 1e-5);  // of 1 ms forward, 2 ms backward
+    EXPECT_NEAR(plan.estimate.bubble_fraction, 0, 1e-2);
+    EXPECT_TRUE(verify_plan(plan, test.graph, test.cluster, test.costs).ok());
+  }
+}
+
+// A graph pipeline is less deep than a chain, and so are its delays.
+TEST(StreamPlan, OfAGraphHasYoungerWeightsThanAChain) {
+  const TestProblem test = even_problem(kBranches, 5, 4);
+  const auto oldest = [&](const char* planner) {
+    const SearchResult result =
+        search_stream_plan(planner_named(planner), test.problem(), WeightPolicy::kStash);
+    EXPECT_EQ(result.status, PlanStatus::kOk) << result.reason;
+    const VersionRule rule(result.plan);
+    std::int64_t most = 0;
+    for (std::size_t s = 0; s < result.plan.stages.size(); ++s) {
+      most = std::max(most, rule.kept_for(StageId(s)));
+    }
+    return most;
+  };
+  EXPECT_EQ(oldest("graphpipe"), 2);
+  EXPECT_EQ(oldest("pipedream"), 4);
+}
+
+TEST(StreamPlan, Of2bwStepsAfterSeveralMicroBatches) {
+  TestProblem test = even_problem(kBranches, 5, 16);
+  test.options.micro_batches = {4};
+  const SearchResult result =
+      search_stream_plan(planner_named("graphpipe"), test.problem(), WeightPolicy::k2bw);
+  ASSERT_EQ(result.status, PlanStatus::kOk) << result.reason;
+  EXPECT_EQ(result.plan.mini_batch, 16);
+  EXPECT_EQ(result.plan.stages[0].micro_batch, 4);
+  EXPECT_NEAR(result.plan.estimate.iteration_s, 16 * 3e-3, 1e-5);
+}
+
+TEST(StreamPlan, CountsTheVersions) {
+  TestProblem test = even_problem(kBranches, 5, 4);
+  for (Parameter& param : test.graph.params) param.shape = {1000};
+  const SearchResult naive =
+      search_stream_plan(planner_named("graphpipe"), test.problem(), WeightPolicy::kNaive);
+  const SearchResult stash =
+      search_stream_plan(planner_named("graphpipe"), test.problem(), WeightPolicy::kStash);
+  ASSERT_EQ(stash.status, PlanStatus::kOk) << stash.reason;
+  ASSERT_EQ(naive.plan.stages, stash.plan.stages);
+  const VersionRule rule(stash.plan);
+  for (std::size_t s = 0; s < stash.plan.stages.size(); ++s) {
+    const std::int64_t more =
+        stash.plan.estimate.stage_memory_bytes[s] - naive.plan.estimate.stage_memory_bytes[s];
+    EXPECT_EQ(more, 4000 * (rule.most_held(StageId(s)) - 1)) << "stage " << s;
+  }
+}
+
+}  // namespace
+}  // namespace graphpipe
