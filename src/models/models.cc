@@ -276,13 +276,13 @@ std::string value_text(const ZooParameter& parameter, std::int64_t value) {
 }
 
 const std::vector<ZooModel>& zoo() {
-  static const std::vector<ZooModel> kModels{
+  static const std::vector<ZooModel> models{
       alexnet_model(),      bert_model(),      candle_uno_model(), clip_model(),
       digits_model(),       dlrm_model(),      gnmt_model(),       gpt_model(),
       inception_v3_model(), mmt_model(),       movielens_model(),  nasnet_cell_model(),
       resnet50_model(),     resnext50_model(), s2vt_model(),       transformer_model(),
       two_branch_model(),   unet_model(),      vgg16_model()};
-  return kModels;
+  return models;
 }
 
 Graph load_model(const std::string& model, DType floating) {

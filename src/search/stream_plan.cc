@@ -26,7 +26,8 @@ void fill_steady_estimate(Plan& plan, const Problem& problem) {
   const std::int64_t samples = schedule_samples(plan);
   const Trace once = simulate_stream(plan, problem, samples);
   const Trace twice = simulate_stream(plan, problem, 2 * samples);
-  const auto mini_batches = static_cast<double>(samples / plan.mini_batch);
+  const std::int64_t count = samples / plan.mini_batch;
+  const auto mini_batches = static_cast<double>(count);
   PlanEstimate& estimate = plan.estimate;
   estimate.iteration_s = (twice.iteration_s - once.iteration_s) / mini_batches;
   estimate.throughput_samples_per_s = static_cast<double>(plan.mini_batch) / estimate.iteration_s;

@@ -25,7 +25,7 @@ struct Parameterised {
   std::string_view ours;
   std::string_view alpha;
   double alpha_default;
-  std::string_view beta = "";
+  std::string_view beta = {};
   double beta_default = 0;
 };
 
@@ -266,7 +266,7 @@ Value reduced(Importer& m, std::string_view function, const Value& x, const Shap
 }
 
 const std::vector<Registered>& registered_operators() {
-  static const std::vector<Registered> kAll = [] {
+  static const std::vector<Registered> all = [] {
     std::vector<Registered> all = {{"ArgMax", arg},
                                    {"ArgMin", arg},
                                    {"AveragePool", pool},
@@ -338,7 +338,7 @@ const std::vector<Registered>& registered_operators() {
     std::ranges::sort(all, {}, &Registered::type);
     return all;
   }();
-  return kAll;
+  return all;
 }
 
 }  // namespace graphpipe::onnx_import

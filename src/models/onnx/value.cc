@@ -111,7 +111,7 @@ Value items_value(DType dtype, Dims dims, std::vector<Item> items) {
   return value;
 }
 
-Value constant_value(DType dtype, const Shape& shape, std::vector<double> numbers) {
+Value constant_value(DType dtype, const Shape& shape, const std::vector<double>& numbers) {
   std::string bytes;
   for (const double number : numbers) write_item(bytes, dtype, number);
   Value value;

@@ -71,7 +71,7 @@ struct Value {
 inline constexpr std::int64_t kMostItems = 1 << 16;     // that arithmetic is done on
 inline constexpr std::int64_t kMostConstant = 1 << 24;  // elements of a constant that is made
 
-Value constant_value(DType dtype, const Shape& shape, std::vector<double> numbers);
+Value constant_value(DType dtype, const Shape& shape, const std::vector<double>& numbers);
 Value items_value(DType dtype, Dims dims, std::vector<Item> items);
 
 // Its numbers, where it is a constant of at most kMostItems; null otherwise.
