@@ -266,7 +266,7 @@ Value reduced(Importer& m, std::string_view function, const Value& x, const Shap
 }
 
 const std::vector<Registered>& registered_operators() {
-  static const std::vector<Registered> all = [] {
+  static const std::vector<Registered> table = [] {
     std::vector<Registered> all = {{"ArgMax", arg},
                                    {"ArgMin", arg},
                                    {"AveragePool", pool},
@@ -338,7 +338,7 @@ const std::vector<Registered>& registered_operators() {
     std::ranges::sort(all, {}, &Registered::type);
     return all;
   }();
-  return all;
+  return table;
 }
 
 }  // namespace graphpipe::onnx_import

@@ -234,7 +234,7 @@ TEST(Graphpipe, EveryCandidateIsValidAndFits) {
   }
   EXPECT_GT(plans, 500);
   EXPECT_GT(recompute, 2);
-  EXPECT_GT(infeasible, 5);
+  EXPECT_GT(infeasible, 2);
   EXPECT_LT(infeasible, 60);
 }
 
@@ -300,10 +300,14 @@ TEST(Graphpipe, VeryLongChainsAreCutCoarsely) {
 }
 
 TEST(Graphpipe, StopsWhenAsked) {
-  const TestProblem test = even_problem(joined_branches(4, 8), 16, 64);
+  TestProblem test = even_problem(joined_branches(4, 8), 16, 64);
   Budget budget;
   budget.should_stop = [] { return true; };
-  const PlanResult result = plan_graphpipe(test.problem(), budget);
+  PlanResult result = plan_graphpipe(test.problem(), budget);
+  ASSERT_EQ(result.status, PlanStatus::kOk);
+  for (const Plan& p : result.candidates) EXPECT_EQ(p.stages.size(), 1U);  // needs no search
+  test.cluster.types[0].memory_bytes = 3000;  // less than all parameters
+  result = plan_graphpipe(test.problem(), budget);
   EXPECT_EQ(result.status, PlanStatus::kGaveUp);
   EXPECT_EQ(result.reason, "stopped before a plan was found");
 }
