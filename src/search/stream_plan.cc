@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
-#include "planners/cost_table.h"
-#include "planners/stage_tps.h"
+#include "planners/in_flight.h"
 #include "schedule/build.h"
 #include "schedule/lower.h"
 #include "schedule/verify.h"
@@ -14,6 +16,10 @@
 
 namespace graphpipe {
 namespace {
+
+// Micro-batches a hop, and how much slower is about as fast.
+constexpr std::int64_t kHops[] = {1, 2, 3};
+constexpr double kAsFast = 1.02;
 
 Trace simulate_stream(const Plan& plan, const Problem& problem, std::int64_t samples) {
   const Schedule schedule =
@@ -40,6 +46,26 @@ void fill_steady_estimate(Plan& plan, const Problem& problem) {
   estimate.lower_bound_s = 0;
 }
 
+// The least in flight, which keeps the weights young, of those that are about as fast as more.
+void choose_in_flight(Plan& plan, const Problem& problem) {
+  std::vector<Plan> tried;
+  double best_s = std::numeric_limits<double>::infinity();
+  for (const std::int64_t hops : kHops) {
+    Plan with = plan;
+    set_in_flight(with, in_flight_by_hops(plan, hops));
+    const bool too_many = with.weights == WeightPolicy::k2bw &&
+                          std::ranges::any_of(with.stages, [&](const Stage& stage) {
+                            return stage.in_flight_samples > with.mini_batch;
+                          });
+    if (too_many && hops > kHops[0]) break;
+    if (!too_many) fill_steady_estimate(with, problem);
+    best_s = std::min(best_s, with.estimate.iteration_s);
+    tried.push_back(std::move(with));
+  }
+  plan = *std::ranges::find_if(
+      tried, [&](const Plan& with) { return with.estimate.iteration_s <= best_s * kAsFast; });
+}
+
 }  // namespace
 
 SearchResult search_stream_plan(const Planner& planner, const Problem& problem, WeightPolicy policy,
@@ -57,6 +83,7 @@ SearchResult search_stream_plan(const Planner& planner, const Problem& problem, 
   Plan& plan = result.plan;
   plan.mini_batch = problem.mini_batch;
   plan.weights = policy;
+  choose_in_flight(plan, problem);
   const Verification verification =
       verify_plan(plan, *problem.graph, *problem.cluster, *problem.costs);
   if (!verification.ok()) {
@@ -67,7 +94,6 @@ SearchResult search_stream_plan(const Planner& planner, const Problem& problem, 
                     fault.rule, fault.where, fault.message);
     return result;
   }
-  fill_steady_estimate(plan, problem);
   plan.estimate.stage_memory_bytes = stage_peaks(plan, verification.memory);
   return result;
 }
