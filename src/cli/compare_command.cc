@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/inputs.h"
 #include "cli/search_progress.h"
+#include "cli/stream_flags.h"
 #include "report/text_report.h"
 #include "search/search.h"
 
@@ -20,6 +21,7 @@ struct CompareFlags {
   ProblemFlags problem;
   std::string planners;
   bool markdown = false;
+  StreamFlags stream;
 };
 
 std::vector<const Planner*> chosen_planners(const std::string& names) {
@@ -44,6 +46,7 @@ std::string_view status_name(PlanStatus status) {
 }
 
 void run_compare(const CompareFlags& flags, CommandLine& line) {
+  const WeightPolicy policy = flags.stream.parse();
   const auto chosen = chosen_planners(flags.planners);
   check_used(flags.problem, chosen);
   const LoadedProblem loaded(flags.problem);
@@ -52,7 +55,8 @@ void run_compare(const CompareFlags& flags, CommandLine& line) {
   bool any = false;
   for (const Planner* planner : chosen) {
     const SearchProgress progress(planner->name, flags.problem.time_limit_s);
-    SearchResult result = search_plan(*planner, loaded.problem, flags.problem.time_limit_s);
+    SearchResult result =
+        search_any_plan(*planner, loaded.problem, policy, flags.problem.time_limit_s);
     any = any || result.status == PlanStatus::kOk;
     search_s.push_back(result.search_s);
     rows.push_back({planner->name, std::string(status_name(result.status)), result.reason,
@@ -70,6 +74,7 @@ void add_compare_command(CLI::App& app, CommandLine& line) {
       app.add_subcommand("compare", "every planner on the same costs, by the same judge");
   auto flags = std::make_shared<CompareFlags>();
   flags->problem.add_to(*command);
+  flags->stream.add_to(*command);
   command->add_option("--planners", flags->planners, "a,b,c; default: all");
   command->add_flag("--markdown", flags->markdown, "the table as Markdown");
   command->callback([flags, &line] { run_compare(*flags, line); });

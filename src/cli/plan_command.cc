@@ -13,11 +13,11 @@
 #include "cli/explain.h"
 #include "cli/inputs.h"
 #include "cli/search_progress.h"
+#include "cli/stream_flags.h"
 #include "graph/series_parallel.h"
 #include "plan/plan_json.h"
 #include "report/text_report.h"
 #include "search/portfolio.h"
-#include "search/stream_plan.h"
 
 namespace graphpipe {
 namespace {
@@ -28,42 +28,16 @@ struct PlanFlags {
   std::string output;
   bool portfolio = false;
   bool explain = false;
-  bool asynchronous = false;
-  std::string policy;
+  StreamFlags stream;
 };
 
-// Of --policy; throws InputError where it, or another flag, does not go with --async.
+// Throws InputError where flags do not go together.
 WeightPolicy parse_policy(const PlanFlags& flags) {
-  if (!flags.asynchronous) {
-    if (!flags.policy.empty()) throw InputError("--policy", "is for --async, which is not given");
-    return WeightPolicy::kSynchronous;
-  }
+  const WeightPolicy policy = flags.stream.parse();
+  if (!is_asynchronous(policy)) return policy;
   if (flags.portfolio) throw InputError("--portfolio", "does not go with --async");
   if (flags.explain) throw InputError("--explain", "does not go with --async");
-  const std::string policy = flags.policy.empty() ? "stash" : flags.policy;
-  for (const WeightPolicy known : {WeightPolicy::kStash, WeightPolicy::kVerticalSync,
-                                   WeightPolicy::k2bw, WeightPolicy::kNaive}) {
-    if (policy == weight_policy_name(known)) return known;
-  }
-  throw InputError("--policy", fmt::format("expected one of stash, vertical-sync, 2bw, naive; "
-                                           "found '{}'",
-                                           policy));
-}
-
-// Micro-batches are mini-batches, but for 2bw.
-void check_stream_sizes(WeightPolicy policy, const Problem& problem) {
-  const std::vector<std::int64_t>& sizes = problem.options.micro_batches;
-  if (policy != WeightPolicy::k2bw) {
-    if (sizes.empty() || sizes == std::vector{problem.mini_batch}) return;
-    throw InputError("--micro-batch", fmt::format("an asynchronous pipeline steps after each "
-                                                  "micro-batch, so that it is the mini-batch of "
-                                                  "{}; leave it out, or take --policy 2bw",
-                                                  problem.mini_batch));
-  }
-  if (sizes.size() == 1 && problem.mini_batch % sizes[0] == 0) return;
-  throw InputError(
-      "--micro-batch",
-      fmt::format("2bw takes one size that divides the mini-batch of {}", problem.mini_batch));
+  return policy;
 }
 
 // "graphpipe 104 ms, gpipe 101 ms, data-parallel infeasible".
@@ -84,11 +58,7 @@ PortfolioResult search(const PlanFlags& flags, const Problem& problem) {
   const WeightPolicy policy = parse_policy(flags);
   const SearchProgress progress(flags.portfolio ? "the portfolio" : flags.planner, limit_s);
   if (flags.portfolio) return search_portfolio(planners(), problem, limit_s);
-  if (is_asynchronous(policy)) {
-    check_stream_sizes(policy, problem);
-    return {search_stream_plan(planner_named(flags.planner), problem, policy, limit_s), {}};
-  }
-  return {search_plan(planner_named(flags.planner), problem, limit_s), {}};
+  return {search_any_plan(planner_named(flags.planner), problem, policy, limit_s), {}};
 }
 
 // Of the planner that works on the graph's tree.
@@ -137,10 +107,7 @@ void add_plan_command(CLI::App& app, CommandLine& line) {
   command->add_option("--planner", flags->planner, "who searches")->capture_default_str();
   command->add_flag("--explain", flags->explain,
                     "the graph's tree, why each stage is as large as it is, what was weighed");
-  command->add_flag("--async", flags->asynchronous,
-                    "an asynchronous pipeline: a step after each mini-batch, without a flush");
-  command->add_option("--policy", flags->policy,
-                      "of --async, which weights: stash (the default), vertical-sync, 2bw, naive");
+  flags->stream.add_to(*command);
   command->add_flag("--portfolio", flags->portfolio, "the best plan of all planners");
   command->add_option("-o,--output", flags->output, "where to write the plan");
   command->callback([flags, &line] { run_plan(*flags, line); });

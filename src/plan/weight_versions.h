@@ -31,6 +31,9 @@ class VersionRule {
   // Whether any micro-batch of a stream of so many, after the step that replaces the version,
   // still uses it, so that the step must not write over it.
   bool outlives_its_step(StageId stage, std::int64_t version, std::int64_t micro_batches) const;
+  // How many steps a stage takes, at most, between the version that gradients are taken at and the
+  // one that they change.
+  std::int64_t steps_late(StageId stage) const { return kept_for_[stage.index()] / step_; }
   // Versions that a stage holds at once, the newest included, at most.
   std::int64_t most_held(StageId stage) const;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "plan/weight_versions.h"
 #include "report/text_report.h"
 #include "report/text_table.h"
 
@@ -25,6 +26,19 @@ std::string peak_text(const Plan& plan) {
   const auto& bytes = plan.estimate.stage_memory_bytes;
   if (bytes.empty()) return "-";
   return bytes_text(static_cast<double>(*std::max_element(bytes.begin(), bytes.end())));
+}
+
+bool is_stream(const ComparedPlan& row) { return is_ok(row) && is_asynchronous(row.plan.weights); }
+
+// By how many steps the gradients of its oldest weights are late.
+std::string steps_late_text(const ComparedPlan& row) {
+  if (!is_stream(row)) return "-";
+  const VersionRule rule(row.plan);
+  std::int64_t most = 0;
+  for (std::size_t s = 0; s < row.plan.stages.size(); ++s) {
+    most = std::max(most, rule.steps_late(StageId(s)));
+  }
+  return fmt::format("{}", most);
 }
 
 std::vector<std::string> plan_row(const ComparedPlan& row, double slowest_s) {
@@ -51,17 +65,24 @@ std::string compare_table(const std::vector<ComparedPlan>& plans, bool markdown)
   for (const ComparedPlan& row : plans) {
     if (is_ok(row)) slowest_s = std::max(slowest_s, row.plan.estimate.iteration_s);
   }
-  TextTable table({{"planner", Align::kLeft},
-                   {"status", Align::kLeft},
-                   {"depth"},
-                   {"b"},
-                   {"iteration"},
-                   {"samples/s"},
-                   {"speed-up"},
-                   {"bubble"},
-                   {"peak"},
-                   {"gap"}});
-  for (const ComparedPlan& row : plans) table.add_row(plan_row(row, slowest_s));
+  std::vector<TextTable::Column> columns = {{"planner", Align::kLeft},
+                                            {"status", Align::kLeft},
+                                            {"depth"},
+                                            {"b"},
+                                            {"iteration"},
+                                            {"samples/s"},
+                                            {"speed-up"},
+                                            {"bubble"},
+                                            {"peak"},
+                                            {"gap"}};
+  const bool streams = std::ranges::any_of(plans, is_stream);
+  if (streams) columns.push_back({"steps late"});
+  TextTable table(columns);
+  for (const ComparedPlan& row : plans) {
+    std::vector<std::string> cells = plan_row(row, slowest_s);
+    if (streams) cells.push_back(steps_late_text(row));
+    table.add_row(cells);
+  }
   std::string text = markdown ? table.markdown() + "\n" : table.text();
   for (const ComparedPlan& row : plans) {
     if (is_ok(row)) continue;

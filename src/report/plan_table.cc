@@ -158,8 +158,7 @@ std::string staleness_text(const Plan& plan) {
   std::vector<std::int64_t> held;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const StageId stage(s);
-    const bool two = plan.weights == WeightPolicy::k2bw;
-    late.push_back(two ? 1 : rule.kept_for(stage));
+    late.push_back(rule.steps_late(stage));
     held.push_back(rule.most_held(stage));
   }
   return fmt::format(

@@ -83,6 +83,7 @@ SearchResult search_stream_plan(const Planner& planner, const Problem& problem, 
   Plan& plan = result.plan;
   plan.mini_batch = problem.mini_batch;
   plan.weights = policy;
+  plan.schedule = ScheduleKind::k1F1B;  // of whatever kind the stages were found for
   choose_in_flight(plan, problem);
   const Verification verification =
       verify_plan(plan, *problem.graph, *problem.cluster, *problem.costs);
