@@ -53,9 +53,8 @@ std::string entries_text(const std::vector<PortfolioEntry>& entries) {
   return text;
 }
 
-PortfolioResult search(const PlanFlags& flags, const Problem& problem) {
+PortfolioResult search(const PlanFlags& flags, const Problem& problem, WeightPolicy policy) {
   const double limit_s = flags.problem.time_limit_s;
-  const WeightPolicy policy = parse_policy(flags);
   const SearchProgress progress(flags.portfolio ? "the portfolio" : flags.planner, limit_s);
   if (flags.portfolio) return search_portfolio(planners(), problem, limit_s);
   return {search_any_plan(planner_named(flags.planner), problem, policy, limit_s), {}};
@@ -71,7 +70,7 @@ void print_order_note(const Graph& graph) {
 
 void run_plan(const PlanFlags& flags, CommandLine& line) {
   const Planner& planner = planner_named(flags.planner);
-  parse_policy(flags);
+  const WeightPolicy policy = parse_policy(flags);
   if (flags.portfolio && planner.name != planners().front().name) {
     throw InputError("--portfolio",
                      fmt::format("a portfolio has every planner and starts from {}; leave out "
@@ -81,7 +80,7 @@ void run_plan(const PlanFlags& flags, CommandLine& line) {
   if (!flags.portfolio) check_used(flags.problem, {&planner});
   const LoadedProblem loaded(flags.problem);
   if (planner.improve) print_order_note(loaded.graph);
-  const auto [result, entries] = search(flags, loaded.problem);
+  const auto [result, entries] = search(flags, loaded.problem, policy);
   if (flags.portfolio) print_note("portfolio: " + entries_text(entries));
   if (result.status != PlanStatus::kOk) {
     line.exit_code = kExitNo;

@@ -327,14 +327,6 @@ ParamMemory param_memory(const Parameter& param, OptimizerKind optimizer) {
   return memory;
 }
 
-std::int64_t version_bytes(const Graph& graph, const std::vector<OpId>& ops) {
-  std::int64_t bytes = 0;
-  for (const ParamId param : stage_params(graph, ops)) {
-    if (graph.param(param).trainable) bytes += param_bytes(graph.param(param));
-  }
-  return bytes;
-}
-
 StageMemory stage_static_memory(const Graph& graph, const std::vector<OpId>& ops,
                                 OptimizerKind optimizer) {
   StageMemory memory;
@@ -422,7 +414,7 @@ StageMemory stage_memory(const Plan& plan, const Graph& graph, const TrainingFac
   }
   if (is_asynchronous(plan.weights)) {
     const std::int64_t kept = VersionRule(plan).most_held(id) - 1;
-    memory.versions_bytes = kept * version_bytes(graph, stage.ops);
+    memory.versions_bytes = kept * memory.gradients_bytes;  // of what training changes, as they
     memory.step_saved_bytes = memory.saved_bytes;
   }
   const std::vector<ParamId> params = stage_params(graph, stage.ops);

@@ -50,9 +50,6 @@ ParamMemory param_memory(const Parameter& param, OptimizerKind optimizer);
 // Parameters of the stage's operators, each once, ascending.
 std::vector<ParamId> stage_params(const Graph& graph, const std::vector<OpId>& ops);
 
-// What a version of the stage's weights takes: those that training changes.
-std::int64_t version_bytes(const Graph& graph, const std::vector<OpId>& ops);
-
 // Weights, gradients, optimiser state and step of the stage's parameters.
 StageMemory stage_static_memory(const Graph& graph, const std::vector<OpId>& ops,
                                 OptimizerKind optimizer);

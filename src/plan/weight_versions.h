@@ -24,6 +24,10 @@ class VersionRule {
   explicit VersionRule(const Plan& plan);
 
   std::int64_t micro_batches_a_step() const { return step_; }  // m
+  // Whether the micro-batch's backward is followed by a step, in a stream of so many.
+  bool ends_mini_batch(std::int64_t micro_batch, std::int64_t micro_batches) const {
+    return (micro_batch + 1) % step_ == 0 || micro_batch + 1 == micro_batches;
+  }
   // That the forward of the micro-batch uses, and its backward, but of policy naive.
   std::int64_t version_of(StageId stage, std::int64_t micro_batch) const;
   // D; 0 where no version but the newest is ever used.

@@ -319,10 +319,9 @@ void RankExecutor::begin_stream() {
 
 // Gradients go to the optimiser before the version that they were taken at may end.
 void RankExecutor::end_backward_of_stream(const Action& action) {
-  const std::int64_t done = action.micro_batch + 1;
-  const bool ends = done % rule_->micro_batches_a_step() == 0 ||
-                    done == micro_batch_count(plan_.stage(action.stage), mini_batch_samples());
-  if (!ends) return;
+  const std::int64_t micro_batches =
+      micro_batch_count(plan_.stage(action.stage), mini_batch_samples());
+  if (!rule_->ends_mini_batch(action.micro_batch, micro_batches)) return;
   stage(action.stage)
       .versions->collect_gradients(rule_->version_of(action.stage, action.micro_batch));
 }

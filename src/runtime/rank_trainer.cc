@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -52,6 +53,17 @@ std::vector<double> all_reduce(Transport& transport, const std::vector<double>& 
   return {sums.data_ptr<double>(), sums.data_ptr<double>() + values.size()};
 }
 
+// The model's loss over so many samples; `sums`: of each of the graph's losses.
+double model_loss(const Graph& graph, std::span<const double> sums, std::int64_t samples) {
+  double total = 0;
+  for (std::size_t i = 0; i < graph.losses.size(); ++i) {
+    const Loss& loss = graph.losses[i];
+    const bool mean = loss.normaliser == Normaliser::kMeanOverSamples;
+    total += loss.weight * sums[i] / (mean ? static_cast<double>(samples) : 1.0);
+  }
+  return total;
+}
+
 }  // namespace
 
 struct RankTrainer::State {
@@ -85,11 +97,7 @@ IterationResult RankTrainer::State::result(std::int64_t samples) {
   values = all_reduce(transport, values);
   IterationResult result;
   double squared_norm = 0;
-  for (std::size_t i = 0; i < graph.losses.size(); ++i) {
-    const Loss& loss = graph.losses[i];
-    const bool mean = loss.normaliser == Normaliser::kMeanOverSamples;
-    result.loss += loss.weight * values[i] / (mean ? static_cast<double>(samples) : 1.0);
-  }
+  result.loss = model_loss(graph, values, samples);
   for (std::size_t i = graph.losses.size(); i < values.size(); ++i) squared_norm += values[i];
   result.grad_norm = std::sqrt(squared_norm);
   return result;
@@ -161,14 +169,8 @@ std::vector<double> RankTrainer::train_stream(const std::vector<std::int64_t>& i
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const std::int64_t before = static_cast<std::int64_t>(i) * s.plan.mini_batch;
     const std::int64_t here = std::min(s.plan.mini_batch, samples - before);
-    double total = 0;
-    for (std::size_t l = 0; l < s.graph.losses.size(); ++l) {
-      const Loss& loss = s.graph.losses[l];
-      const bool mean = loss.normaliser == Normaliser::kMeanOverSamples;
-      total += loss.weight * values[i * s.graph.losses.size() + l] /
-               (mean ? static_cast<double>(here) : 1.0);
-    }
-    losses.push_back(total);
+    const auto of_mini_batch = std::span(values).subspan(i * s.graph.losses.size());
+    losses.push_back(model_loss(s.graph, of_mini_batch, here));
   }
   s.executor.measured().iterations += static_cast<std::int64_t>(losses.size());
   s.executor.measured().total_cpu_s += thread_cpu_s() - start_cpu_s;

@@ -73,10 +73,6 @@ std::int64_t MemoryFacts::watched_bytes(StageId stage, std::int64_t samples) con
   return bytes;
 }
 
-std::int64_t MemoryFacts::version_bytes(StageId stage) const {
-  return graphpipe::version_bytes(graph_, plan_.stage(stage).ops);
-}
-
 MemoryRule::MemoryRule(const Schedule& schedule, const Plan& plan, const Graph& graph,
                        const Cluster& cluster, const CostModel& costs, RankId rank,
                        std::shared_ptr<MemoryFacts> facts)
@@ -176,10 +172,10 @@ MemoryEffect MemoryRule::of(const Action& action) {
       const ReductionMemory memory = reduction(action);
       return {-memory.started_bytes, memory.started_bytes + memory.wait_bytes};
     }
-    case ActionKind::kMakeVersion:
-      return {facts_->version_bytes(action.stage), 0};
+    case ActionKind::kMakeVersion:  // of what training changes, as the gradients are
+      return {facts_->static_memory(action.stage).gradients_bytes, 0};
     case ActionKind::kDropVersion:
-      return {-facts_->version_bytes(action.stage), 0};
+      return {-facts_->static_memory(action.stage).gradients_bytes, 0};
   }
   return {};
 }

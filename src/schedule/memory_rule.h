@@ -44,7 +44,6 @@ class MemoryFacts {
   const TaskBytes& task_bytes(StageId stage, std::int64_t samples, const DeviceType& device);
   // Of the stage's inputs those that are kept, ascending.
   const std::vector<TensorId>& kept_inputs(StageId stage, const DeviceType& device);
-  std::int64_t version_bytes(StageId stage) const;
   // Of one stage alone.
   const StageMemory& static_memory(StageId stage);
 

@@ -47,7 +47,7 @@ class StreamUpdates {
         add_drop(backward, version, to);
       }
     }
-    if (done % step != 0 && !ends_stream) return;
+    if (!rule_.ends_mini_batch(backward.micro_batch, micro_batches_)) return;
     const std::int64_t replaced = (done - 1) / step * step;
     if (rule_.outlives_its_step(backward.stage, replaced, micro_batches_)) {
       add(ActionKind::kMakeVersion, backward, replaced, to);

@@ -69,9 +69,7 @@ class StreamCheck {
         if (!trained) return "";
         if (state.must_step) return fmt::format("comes before the step to v{}", state.backwards);
         state.backwards = a.micro_batch + 1;
-        const bool ends = state.backwards % rule_.micro_batches_a_step() == 0 ||
-                          state.backwards == micro_batches_;
-        state.must_step = ends;
+        state.must_step = rule_.ends_mini_batch(a.micro_batch, micro_batches_);
         if (!keeps_) return "";
         return use_problem(rule_.version_of(a.stage, a.micro_batch), state);
       }

@@ -64,11 +64,6 @@ Trace simulate_quickly(const Plan& plan, const Problem& problem) {
   return simulate_plan(plan, *problem.graph, *problem.cluster, *problem.costs, {}, true);
 }
 
-std::string fault_text(const Verification& verification) {
-  const Fault& fault = verification.faults.front();
-  return fmt::format("{} at {}: {}", fault.rule, fault.where, fault.message);
-}
-
 void fill_estimate(Plan& plan, const Trace& trace, const Verification& verification,
                    CostTable& table) {
   const Problem& problem = table.problem();
@@ -337,6 +332,11 @@ class Judge {
 };
 
 }  // namespace
+
+std::string fault_text(const Verification& verification) {
+  const Fault& fault = verification.faults.front();
+  return fmt::format("{} at {}: {}", fault.rule, fault.where, fault.message);
+}
 
 std::vector<std::int64_t> stage_peaks(const Plan& plan, const std::vector<RankMemory>& memory) {
   const std::vector<DeviceId> devices = used_devices(plan);  // [rank]

@@ -40,6 +40,9 @@ SearchResult search_plan(const Planner& planner, const Problem& problem, double 
 // [stage]: the peak of its fullest device; `memory`: the verifier's.
 std::vector<std::int64_t> stage_peaks(const Plan& plan, const std::vector<RankMemory>& memory);
 
+// The first of its faults. Requires: there is one.
+std::string fault_text(const Verification& verification);
+
 // Simulates, verifies memory and fills in the estimate of a plan from anywhere.
 // Returns the reason where the plan does not fit ("" where it does).
 std::string judge_plan(Plan& plan, const Problem& problem);

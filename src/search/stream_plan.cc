@@ -1,7 +1,5 @@
 #include "search/stream_plan.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -88,11 +86,9 @@ SearchResult search_stream_plan(const Planner& planner, const Problem& problem, 
   const Verification verification =
       verify_plan(plan, *problem.graph, *problem.cluster, *problem.costs);
   if (!verification.ok()) {
-    const Fault& fault = verification.faults.front();
     result.status = PlanStatus::kInfeasible;
     result.reason =
-        fmt::format("the fastest plan without its steps is not one with them: {} at {}: {}",
-                    fault.rule, fault.where, fault.message);
+        "the fastest plan without its steps is not one with them: " + fault_text(verification);
     return result;
   }
   plan.estimate.stage_memory_bytes = stage_peaks(plan, verification.memory);

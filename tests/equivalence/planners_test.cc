@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "cost/analytic.h"
 #include "data/dataset.h"
 #include "equivalence/cases.h"
+#include "equivalence/favourite.h"
 #include "equivalence/harness.h"
 #include "equivalence/partitions.h"
 #include "models/models.h"
-#include "planners/planner.h"
 
 namespace graphpipe {
 namespace {
@@ -17,22 +16,6 @@ namespace {
 constexpr std::int64_t kSamples = 96;
 constexpr std::int64_t kMiniBatch = 14;  // with micro-batches of 4 the last is short
 constexpr std::uint64_t kSeed = 31;
-
-// The planner's favourite for so many ranks and this micro-batch size.
-Plan favourite(const Planner& planner, const Graph& graph, int ranks, std::int64_t micro_batch) {
-  const Cluster cluster = test_cluster(ranks);
-  const AnalyticCosts costs;
-  Problem problem;
-  problem.graph = &graph;
-  problem.cluster = &cluster;
-  problem.costs = &costs;
-  problem.mini_batch = kMiniBatch;
-  problem.options.data_parallel = false;
-  problem.options.micro_batches = {micro_batch};
-  const PlanResult result = planner.plan(problem, {});
-  EXPECT_EQ(result.status, PlanStatus::kOk) << result.reason;
-  return result.candidates.empty() ? Plan() : result.candidates[0];
-}
 
 class Planned : public testing::TestWithParam<std::string> {};
 
@@ -53,7 +36,7 @@ TEST_P(Planned, PlansTrainAsOneDevice) {
     for (const char* planner : {"graphpipe", "gpipe"}) {
       for (int ranks = 1; ranks <= 6; ++ranks) {
         SCOPED_TRACE(fmt::format("{} for {} ranks, micro-batch {}", planner, ranks, micro_batch));
-        const Plan plan = favourite(planner_named(planner), graph, ranks, micro_batch);
+        const Plan plan = favourite(planner_named(planner), graph, ranks, kMiniBatch, micro_batch);
         ASSERT_FALSE(plan.stages.empty());
         EXPECT_EQ(bitwise_difference(expected, train_by_plan(plan, graph, *dataset, lesson)), "");
       }

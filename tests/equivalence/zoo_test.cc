@@ -6,13 +6,12 @@
 
 #include <algorithm>
 
-#include "cost/analytic.h"
 #include "data/dataset.h"
 #include "equivalence/cases.h"
+#include "equivalence/favourite.h"
 #include "equivalence/harness.h"
 #include "equivalence/partitions.h"
 #include "models/models.h"
-#include "planners/planner.h"
 
 namespace graphpipe {
 namespace {
@@ -37,22 +36,6 @@ std::string name_of(const testing::TestParamInfo<std::string>& model) {
   return name + (model.param.find("batch_norm=1") != std::string::npos ? "WithBatchNorms" : "");
 }
 
-// graphpipe's own favourite for a stage a rank.
-Plan favourite(const Graph& graph) {
-  const Cluster cluster = test_cluster(kRanks);
-  const AnalyticCosts costs;
-  Problem problem;
-  problem.graph = &graph;
-  problem.cluster = &cluster;
-  problem.costs = &costs;
-  problem.mini_batch = kMiniBatch;
-  problem.options.data_parallel = false;
-  problem.options.micro_batches = {kMicroBatch};
-  const PlanResult result = planner_named("graphpipe").plan(problem, {});
-  EXPECT_EQ(result.status, PlanStatus::kOk) << result.reason;
-  return result.candidates.empty() ? Plan() : result.candidates[0];
-}
-
 struct Trial {
   std::string name;
   Plan plan;
@@ -66,7 +49,7 @@ std::vector<Trial> trials(const std::string& model, const Graph& graph) {
     const Plan plan = plan_of(c, graph);
     list.push_back({to_text(c), plan, lesson_of(c, plan, kSamples)});
   }
-  const Plan plan = favourite(graph);
+  const Plan plan = favourite(planner_named("graphpipe"), graph, kRanks, kMiniBatch, kMicroBatch);
   list.push_back({model + " by graphpipe", plan, lesson_of({.model = model}, plan, kSamples)});
   return list;
 }
@@ -108,7 +91,11 @@ TEST_P(ZooTiedTable, IsHeldByTwoStages) {
       return graph.param(param).name == "tokens.weight";
     });
   };
-  EXPECT_EQ(std::ranges::count_if(favourite(graph).stages, holds), 2);
+  EXPECT_EQ(
+      std::ranges::count_if(
+          favourite(planner_named("graphpipe"), graph, kRanks, kMiniBatch, kMicroBatch).stages,
+          holds),
+      2);
 }
 
 // It learns a mini-batch by heart, so its losses are of what it is to learn, and reach it all.

@@ -24,6 +24,8 @@ struct Windows {
   Shape kernel, stride, dilation;
   Shape before, after;  // paddings, auto_pad worked out
 };
+// How many spatial dimensions the input has: 1 or 2, behind samples and channels; fails else.
+std::size_t spatial_dimensions(Importer& m, const Value& x);
 // `extents`: of the spatial dimensions; `kernel`: where no attribute says it.
 Windows windows_of(Importer& m, const Shape& extents, const Shape& kernel);
 bool symmetric(const Windows& windows);

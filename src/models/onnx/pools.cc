@@ -45,12 +45,7 @@ void pool(Importer& m) {
   const Value& x = m.in(0);
   const bool largest = m.node().type == "MaxPool";
   if (m.wants_output(1)) m.fail("the places of the largest are not supported");
-  const std::size_t n = x.dims.size() < 2 ? 0 : x.dims.size() - 2;
-  if (n < 1 || n > 2)
-    m.fail(
-        fmt::format("input has shape {}, expected 1 or 2 dimensions behind the "
-                    "channels",
-                    dims_text(x.dims)));
+  const std::size_t n = spatial_dimensions(m, x);
   TensorId y = m.image(x, n);
   Shape image = m.tensor(y).shape;
   Windows w = windows_of(m, {image.begin() + 1, image.end()}, {});

@@ -123,6 +123,15 @@ void gemm(Importer& m) {
   m.out(y);
 }
 
+std::size_t spatial_dimensions(Importer& m, const Value& x) {
+  const std::size_t n = x.dims.size() < 2 ? 0 : x.dims.size() - 2;
+  if (n < 1 || n > 2) {
+    m.fail(fmt::format("input has shape {}, expected 1 or 2 dimensions behind the channels",
+                       dims_text(x.dims)));
+  }
+  return n;
+}
+
 Windows windows_of(Importer& m, const Shape& extents, const Shape& kernel) {
   const std::size_t n = extents.size();
   Windows w;
@@ -164,12 +173,7 @@ bool symmetric(const Windows& windows) { return windows.before == windows.after;
 void conv(Importer& m) {
   const Value& x = m.in(0);
   const Value& weight = m.constant(1);
-  const std::size_t n = x.dims.size() < 2 ? 0 : x.dims.size() - 2;
-  if (n < 1 || n > 2)
-    m.fail(
-        fmt::format("input has shape {}, expected 1 or 2 dimensions behind the "
-                    "channels",
-                    dims_text(x.dims)));
+  const std::size_t n = spatial_dimensions(m, x);
   TensorId y = m.image(x, n);
   const Shape image = m.tensor(y).shape;
   const Shape shape = weight.shape();
@@ -203,12 +207,7 @@ void conv(Importer& m) {
 void conv_transpose(Importer& m) {
   const Value& x = m.in(0);
   const Value& weight = m.constant(1);
-  const std::size_t n = x.dims.size() < 2 ? 0 : x.dims.size() - 2;
-  if (n < 1 || n > 2)
-    m.fail(
-        fmt::format("input has shape {}, expected 1 or 2 dimensions behind the "
-                    "channels",
-                    dims_text(x.dims)));
+  const std::size_t n = spatial_dimensions(m, x);
   TensorId y = m.image(x, n);
   Shape image = m.tensor(y).shape;
   Shape shape = weight.shape();

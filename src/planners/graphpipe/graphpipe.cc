@@ -64,8 +64,7 @@ class GraphPlanner {
       search(rules, again);
       propose();
     }
-    rules.loose_windows = false;
-    search_beyond_bound(rules);
+    search_beyond_bound();
     result.candidates = ranked();
     result.work = work_;
     if (!result.candidates.empty()) {
@@ -96,7 +95,8 @@ class GraphPlanner {
 
   // What a stage takes is bounded from above: sizes at which nothing fits by the bound may do
   // after all, the next above those that fit before all.
-  void search_beyond_bound(SearchRules rules) {
+  void search_beyond_bound() {
+    SearchRules rules;
     rules.memory_share = kBeyondBound;
     const std::set<std::int64_t> sizes = std::exchange(too_large_, {});
     for (const std::int64_t b : sizes) {
