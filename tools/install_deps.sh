@@ -3,7 +3,7 @@
 # with: the one list of them. Quiet and quick when all is there.
 #
 #   tools/install_deps.sh            to build, run and test
-#   tools/install_deps.sh --checks   and the formatter and linter that .ci/run uses
+#   tools/install_deps.sh --checks   and what .ci/run uses beside: formatter, linter, PyTorch
 set -euo pipefail
 
 packages=(
@@ -16,7 +16,8 @@ packages=(
   r-base-core           # reads MovieLens out of r-cran-dslabs
 )
 if [ "${1:-}" = "--checks" ]; then
-  packages+=(clang-format clang-tidy-16)
+  packages+=(clang-format clang-tidy-16
+    python3-torch)  # what python/graphpipe_export.py is held against; 27 MB with what it needs
 fi
 
 missing=()
