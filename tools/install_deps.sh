@@ -3,7 +3,7 @@
 # with: the one list of them. Quiet and quick when all is there.
 #
 #   tools/install_deps.sh            to build, run and test
-#   tools/install_deps.sh --checks   and what .ci/run uses beside: formatter, linter, PyTorch
+#   tools/install_deps.sh --checks   and what .ci/run uses beside: formatter, linter, browser, PyTorch
 set -euo pipefail
 
 packages=(
@@ -17,8 +17,11 @@ packages=(
 )
 if [ "${1:-}" = "--checks" ]; then
   packages+=(clang-format clang-tidy-16
+    chromium        # tests/report looks at the report's page in it; 122 MB, 40 s
     python3-torch)  # what python/graphpipe_export.py is held against; 27 MB with what it needs
 fi
+# Bundle the page of graphpipe report; an npm from elsewhere does as well as Debian's.
+command -v npm >/dev/null || packages+=(nodejs npm)
 
 missing=()
 for package in "${packages[@]}"; do

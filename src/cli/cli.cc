@@ -96,6 +96,7 @@ int run_cli(int argc, const char* const* argv) {
   add_compare_command(app, line);
   add_simulate_command(app, line);
   add_verify_command(app, line);
+  add_report_command(app, line);
   add_train_command(app, line);
   add_export_command(app, line);
   add_import_command(app, line);

@@ -20,6 +20,7 @@ void add_plan_command(CLI::App& app, CommandLine& line);
 void add_compare_command(CLI::App& app, CommandLine& line);
 void add_simulate_command(CLI::App& app, CommandLine& line);
 void add_verify_command(CLI::App& app, CommandLine& line);
+void add_report_command(CLI::App& app, CommandLine& line);
 void add_train_command(CLI::App& app, CommandLine& line);
 void add_export_command(CLI::App& app, CommandLine& line);
 void add_import_command(CLI::App& app, CommandLine& line);

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "plan/weight_versions.h"
+#include "report/headline.h"
 #include "report/text_report.h"
 #include "report/text_table.h"
 
@@ -12,15 +13,6 @@ namespace graphpipe {
 namespace {
 
 bool is_ok(const ComparedPlan& row) { return row.status == "ok"; }
-
-std::string micro_batch_text(const Plan& plan) {
-  const auto [least, most] = std::minmax_element(
-      plan.stages.begin(), plan.stages.end(),
-      [](const Stage& a, const Stage& b) { return a.micro_batch < b.micro_batch; });
-  if (least == plan.stages.end()) return "-";
-  if (least->micro_batch == most->micro_batch) return fmt::format("{}", least->micro_batch);
-  return fmt::format("{}-{}", least->micro_batch, most->micro_batch);
-}
 
 std::string peak_text(const Plan& plan) {
   const auto& bytes = plan.estimate.stage_memory_bytes;
