@@ -7,12 +7,14 @@ import { zoom, zoomIdentity } from 'd3-zoom';
 import { upperBound } from './data.js';
 import { showTip } from './element.js';
 import { countText, bytesText, kTaskNames, secondsText } from './format.js';
+import { drawNarrow } from './narrow.js';
 import { drawOverview } from './overview.js';
 import { colour, kFont, kReasons, prepare, taskColour } from './theme.js';
 
 export const kLeft = 96;
 export const kRight = 14;
 const kAxis = 24;
+const kMostBoxes = 4000; // drawn one by one
 const kMostLines = 3000; // of messages, beyond which they hide the rest
 const kNarrowest = 15; // of a box with a label, in pixels
 const kNarrow = 2; // a label's margin in its box
@@ -318,7 +320,9 @@ export class Timeline {
     context.rect(kLeft, kAxis, width - kLeft - kRight, this.height - kAxis);
     context.clip();
     this.drawGrid(context, x);
-    for (let r = 0; r < this.ranks.length; ++r) this.drawRank(context, x, r);
+    const narrow = this.visibleTasks(x) > kMostBoxes;
+    for (let r = 0; r < this.ranks.length; ++r) this.drawRank(context, x, r, !narrow);
+    if (narrow) this.drawAllNarrow(context, x);
     if (this.show.messages) this.drawMessages(context, x);
     if (this.show.path) this.drawPath(context, x);
     if (this.focus) this.drawFocus(context, x);
@@ -352,33 +356,54 @@ export class Timeline {
     for (const t of x.ticks(8)) context.fillRect(Math.round(x(t)), kAxis, 1, this.height);
   }
 
-  drawRank(context, x, r) {
+  // Of a row's boxes.
+  get boxHeight() {
+    return (this.measured ? this.rowHeight / 2 : this.rowHeight) - 2;
+  }
+
+  visibleTasks(x) {
+    const [from, to] = x.domain();
+    const count = ({ tasks }) => upperBound(tasks.start, to) - upperBound(tasks.start, from);
+    return [...this.ranks, ...(this.measured ?? [])].reduce((sum, row) => sum + count(row), 0);
+  }
+
+  drawAllNarrow(context, x) {
+    const top = (r) => kAxis + r * this.rowHeight + 1;
+    const rows = this.ranks.map(({ tasks }) => tasks);
+    const tops = this.ranks.map((_, r) => top(r));
+    for (const [r, { tasks }] of (this.measured ?? []).entries()) {
+      rows.push(tasks);
+      tops.push(top(r) + this.rowHeight / 2 - 0.5);
+    }
+    drawNarrow(context, rows, x.domain(), kLeft, this.width - kLeft - kRight, tops, this.boxHeight);
+  }
+
+  drawRank(context, x, r, boxes) {
     const top = kAxis + r * this.rowHeight + 1;
-    const high = (this.measured ? this.rowHeight / 2 : this.rowHeight) - 2;
+    const high = this.boxHeight;
     const rank = this.ranks[r];
     if (this.show.idle) this.drawSpans(context, x, rank.idle, top, high, (i) => colour(kReasons[rank.idle.reason[i]]));
-    this.drawTasks(context, x, rank.tasks, top, high);
+    if (boxes) this.drawTasks(context, x, rank.tasks, top, high);
     if (!this.measured) return;
     const below = top + this.rowHeight / 2 - 0.5;
     const { waits, tasks } = this.measured[r];
     if (this.show.idle) this.drawSpans(context, x, waits, below, high, () => colour('idle-producer'));
-    context.globalAlpha = 0.8;
-    this.drawTasks(context, x, tasks, below, high);
-    context.globalAlpha = 1;
+    if (boxes) this.drawTasks(context, x, tasks, below, high);
   }
 
   // Low bars: what a rank waits for.
   drawSpans(context, x, spans, top, high, fill) {
     const [from, to] = x.domain();
     const low = Math.max(2, Math.round(high * 0.28));
-    let last = -1;
+    const scale = (x.range()[1] - x.range()[0]) / (to - from);
+    const offset = x.range()[0] - from * scale;
+    let last = '';
     for (let i = Math.max(0, upperBound(spans.start, from) - 1); i < spans.n && spans.start[i] < to; ++i) {
-      const a = x(spans.start[i]);
-      const b = x(spans.end[i]);
-      if (b - a < 0.5 || b <= last) continue;
-      context.fillStyle = fill(i);
-      context.fillRect(a, top + high - low, b - a, low);
-      last = b;
+      const wide = (spans.end[i] - spans.start[i]) * scale;
+      if (wide < 1) continue;
+      const style = fill(i);
+      if (style !== last) context.fillStyle = last = style;
+      context.fillRect(offset + spans.start[i] * scale, top + high - low, wide, low);
     }
   }
 
