@@ -56,7 +56,8 @@ std::string path_text(const SimulatedRun& r) {
 }
 
 TEST(IdleSpans, NameWhoIsWaitedFor) {
-  EXPECT_EQ(idle_text(simulated(make_pipeline({.edges = "0>1", .in_flight = {2, 1}, .samples = 2}))), R"(
+  EXPECT_EQ(
+      idle_text(simulated(make_pipeline({.edges = "0>1", .in_flight = {2, 1}, .samples = 2}))), R"(
 rank 0: 2-4 waits for the sender 1B0
 rank 0: 6-7 waits for the sender 1B1
 rank 1: 0-1 waits for the sender 0F0
@@ -77,7 +78,8 @@ rank 1: 4.5-7 has nothing left to do
 }
 
 TEST(CriticalPath, LeadsThroughTheTasksThatSetTheTime) {
-  EXPECT_EQ(path_text(simulated(make_pipeline({.edges = "0>1", .in_flight = {2, 1}, .samples = 2}))), R"(
+  EXPECT_EQ(
+      path_text(simulated(make_pipeline({.edges = "0>1", .in_flight = {2, 1}, .samples = 2}))), R"(
 0-1 0F0
 1-2 1F0
 2-4 1B0
@@ -89,11 +91,10 @@ TEST(CriticalPath, LeadsThroughTheTasksThatSetTheTime) {
 
 // Between two branches it follows the longer one.
 TEST(CriticalPath, TakesTheLongerBranch) {
-  EXPECT_EQ(path_text(simulated(make_pipeline({.edges = "0>2 1>2",
-                                         .in_flight = {1, 1, 1},
-                                         .samples = 1,
-                                         .forward_s = {1, 3, 1}}))),
-            R"(
+  EXPECT_EQ(
+      path_text(simulated(make_pipeline(
+          {.edges = "0>2 1>2", .in_flight = {1, 1, 1}, .samples = 1, .forward_s = {1, 3, 1}}))),
+      R"(
 0-3 1F0
 3-4 2F0
 4-6 2B0
