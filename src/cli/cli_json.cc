@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/json_reader.h"
 #include "plan/plan_json.h"
+#include "plan/weight_versions.h"
 
 namespace graphpipe {
 namespace {
@@ -155,7 +156,8 @@ std::string compare_json(const std::vector<ComparedPlan>& rows, const std::vecto
   return text_of({{"plans", list}});
 }
 
-std::string simulate_json(const Trace& trace, const Schedule& schedule) {
+std::string simulate_json(const Trace& trace, const std::optional<SteadyState>& steady,
+                          const Schedule& schedule, const Plan& plan) {
   Json devices = Json::array();
   for (std::size_t r = 0; r < trace.ranks.size(); ++r) {
     devices.push_back({{"rank", r},
@@ -163,9 +165,26 @@ std::string simulate_json(const Trace& trace, const Schedule& schedule) {
                        {"busy_s", trace.ranks[r].busy_s},
                        {"peak_memory_bytes", trace.ranks[r].peak_memory_bytes}});
   }
-  return text_of({{"iteration_s", trace.iteration_s},
-                  {"throughput_samples_per_s", trace.throughput_samples_per_s()},
-                  {"bubble_fraction", trace.bubble_fraction()},
+  if (!steady) {
+    return text_of({{"iteration_s", trace.iteration_s},
+                    {"throughput_samples_per_s", trace.throughput_samples_per_s()},
+                    {"bubble_fraction", trace.bubble_fraction()},
+                    {"devices", devices}});
+  }
+  Json stages = Json::array();
+  const VersionRule rule(plan);
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    stages.push_back({{"id", s},
+                      {"steps_late", rule.steps_late(StageId(s))},
+                      {"versions", rule.most_held(StageId(s))}});
+  }
+  const double rate = static_cast<double>(plan.mini_batch) / steady->mini_batch_s;
+  return text_of({{"iteration_s", steady->mini_batch_s},
+                  {"throughput_samples_per_s", rate},
+                  {"bubble_fraction", steady->bubble_fraction},
+                  {"stream_mini_batches", trace.samples / plan.mini_batch},
+                  {"stream_s", trace.iteration_s},
+                  {"stages", stages},
                   {"devices", devices}});
 }
 

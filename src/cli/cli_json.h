@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "schedule/trace.h"
 #include "schedule/verify.h"
 #include "search/search.h"
+#include "sim/simulator.h"
 
 namespace graphpipe {
 
@@ -37,7 +39,9 @@ std::string no_plan_json(const Problem& problem, const std::string& planner,
 // `search_s` goes with the rows.
 std::string compare_json(const std::vector<ComparedPlan>& rows, const std::vector<double>& search_s,
                          const Problem& problem);
-std::string simulate_json(const Trace& trace, const Schedule& schedule);
+// `steady`: of an asynchronous plan.
+std::string simulate_json(const Trace& trace, const std::optional<SteadyState>& steady,
+                          const Schedule& schedule, const Plan& plan);
 std::string verify_json(const Verification& verification);
 
 // What tells a plan's graph from this one: the first operator that differs. `plan_json` is

@@ -29,20 +29,39 @@ constexpr double kLateShare = 0.02;
 constexpr double kIterationsOfPatience = 3;
 
 struct Prediction {
-  double iteration_s = 0;
+  double iteration_s = 0;  // of a stream, a mini-batch's in the steady state
   double bubble_fraction = 0;
   double stretch = 1;
+  double all_s = 0;  // of the whole run, before it is stretched
 };
 
-Prediction predict(const LoadedPlan& loaded) {
-  const Trace trace =
-      simulate_plan(loaded.plan, loaded.graph, loaded.cluster, *loaded.costs, {}, true);
-  const Schedule schedule = lower(build_schedule(loaded.plan, loaded.graph, loaded.plan.mini_batch),
-                                  loaded.plan, loaded.graph);
-  const EmulationStretch stretch =
-      emulation_stretch(schedule, loaded.plan, loaded.graph, loaded.cluster, *loaded.costs,
-                        static_cast<int>(std::thread::hardware_concurrency()));
-  return {trace.iteration_s, trace.bubble_fraction(), stretch.factor};
+double stretch_of(const LoadedPlan& loaded, std::int64_t samples) {
+  const Schedule schedule =
+      lower(build_schedule(loaded.plan, loaded.graph, samples), loaded.plan, loaded.graph);
+  return emulation_stretch(schedule, loaded.plan, loaded.graph, loaded.cluster, *loaded.costs,
+                           static_cast<int>(std::thread::hardware_concurrency()))
+      .factor;
+}
+
+Prediction predict(const LoadedPlan& loaded, std::int64_t iterations) {
+  const Plan& plan = loaded.plan;
+  if (!is_asynchronous(plan.weights)) {
+    const Trace trace = simulate_plan(plan, loaded.graph, loaded.cluster, *loaded.costs, {}, true);
+    return {trace.iteration_s, trace.bubble_fraction(), stretch_of(loaded, plan.mini_batch),
+            static_cast<double>(iterations) * trace.iteration_s};
+  }
+  const std::int64_t samples = std::max(schedule_samples(plan), iterations * plan.mini_batch);
+  const SteadyState steady = simulate_steady(plan, loaded.graph, loaded.cluster, *loaded.costs);
+  const Trace stream = simulate_samples(plan, samples, loaded.graph, loaded.cluster, *loaded.costs);
+  return {steady.mini_batch_s, steady.bubble_fraction, stretch_of(loaded, samples),
+          stream.iteration_s};
+}
+
+// "3 iterations of 12 ms", "a stream of mini-batches of 12 ms".
+std::string run_text(const Plan& plan, const Prediction& prediction, std::int64_t iterations) {
+  const std::string each = seconds_text(prediction.iteration_s);
+  if (is_asynchronous(plan.weights)) return fmt::format("a stream of mini-batches of {}", each);
+  return fmt::format("{} {} of {}", iterations, iterations == 1 ? "iteration" : "iterations", each);
 }
 
 std::string departure_text(double measured, double predicted) {
@@ -116,19 +135,18 @@ void run_emulation(const std::string& worker, const LoadedPlan& loaded, const Tr
     line.exit_code = kExitNo;
     return;
   }
-  const Prediction prediction = predict(loaded);
-  const double iteration_s = prediction.iteration_s * prediction.stretch;
-  const auto iterations = static_cast<double>(train.iterations);
-  print_note(fmt::format("about {}: {} {} of {}, stretched {:.3g} times",
-                         seconds_text(iterations * iteration_s), train.iterations,
-                         train.iterations == 1 ? "iteration" : "iterations",
-                         seconds_text(prediction.iteration_s), prediction.stretch));
+  const Prediction prediction = predict(loaded, train.iterations);
+  const double all_s = prediction.all_s * prediction.stretch;
+  print_note(fmt::format("about {}: {}, stretched {:.3g} times", seconds_text(all_s),
+                         run_text(loaded.plan, prediction, train.iterations), prediction.stretch));
   const JobFolder folder;
   Job job;
   job.kind = "emulate";
   job.folder = folder.path();
   job.train = train;
-  job.train.timeout_s = std::max(train.timeout_s, kIterationsOfPatience * iteration_s);
+  const double run_s =
+      is_asynchronous(loaded.plan.weights) ? all_s : prediction.iteration_s * prediction.stretch;
+  job.train.timeout_s = std::max(train.timeout_s, kIterationsOfPatience * run_s);
   job.model = loaded.plan.model;
   write_job_files(job, {loaded.plan, loaded.graph, loaded.cluster}, loaded.profile_path);
   EmulationDisplay display(line.json, prediction, train.iterations);

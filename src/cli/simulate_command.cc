@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -51,23 +52,38 @@ std::int64_t task_count(const Plan& plan) {
   return tasks;
 }
 
-std::string simulate_text(const Trace& trace, const Schedule& schedule, const Plan& plan) {
+std::string rank_lines(const Trace& trace) {
   std::string text;
-  if (!trace.events.empty()) {
-    text = schedule_grid(trace, schedule, plan, terminal_columns()) + "\n";
-  }
-  const std::string what =
-      is_asynchronous(plan.weights)
-          ? fmt::format("stream of {} mini-batches", trace.samples / plan.mini_batch)
-          : "iteration";
-  text +=
-      fmt::format("{} {}, {} samples/s, bubble {:.1f} %\n", what, seconds_text(trace.iteration_s),
-                  rate_text(trace.throughput_samples_per_s()), 100 * trace.bubble_fraction());
   for (std::size_t r = 0; r < trace.ranks.size(); ++r) {
     text += fmt::format("  rank {}: busy {}, peak {}\n", r, seconds_text(trace.ranks[r].busy_s),
                         bytes_text(static_cast<double>(trace.ranks[r].peak_memory_bytes)));
   }
   return text;
+}
+
+std::string rates_text(double samples_per_s, double bubble_fraction) {
+  return fmt::format("{} samples/s, bubble {:.1f} %\n", rate_text(samples_per_s),
+                     100 * bubble_fraction);
+}
+
+// `steady`: of an asynchronous plan.
+std::string simulate_text(const Trace& trace, const std::optional<SteadyState>& steady,
+                          const Schedule& schedule, const Plan& plan) {
+  std::string text;
+  if (!trace.events.empty()) {
+    text = schedule_grid(trace, schedule, plan, terminal_columns()) + "\n";
+  }
+  if (steady) {
+    text += fmt::format("steady: {} a mini-batch, ", seconds_text(steady->mini_batch_s)) +
+            rates_text(static_cast<double>(plan.mini_batch) / steady->mini_batch_s,
+                       steady->bubble_fraction) +
+            fmt::format("stream of {} mini-batches ", trace.samples / plan.mini_batch);
+  } else {
+    text += "iteration ";
+  }
+  text += seconds_text(trace.iteration_s) + ", " +
+          rates_text(trace.throughput_samples_per_s(), trace.bubble_fraction());
+  return text + rank_lines(trace);
 }
 
 void run_simulate(const std::string& path, const std::string& profile,
@@ -92,8 +108,12 @@ void run_simulate(const std::string& path, const std::string& profile,
                             : simulate_plan(loaded.plan, loaded.graph, loaded.cluster,
                                             *loaded.costs, {}, /*extrapolate=*/true);
   if (!trace_path.empty()) write_file(trace_path, to_chrome_trace(trace, programs, loaded.plan));
-  if (line.json) return print_out(simulate_json(trace, programs));
-  print_out(simulate_text(trace, programs, loaded.plan));
+  std::optional<SteadyState> steady;
+  if (is_asynchronous(loaded.plan.weights)) {
+    steady = simulate_steady(loaded.plan, loaded.graph, loaded.cluster, *loaded.costs);
+  }
+  if (line.json) return print_out(simulate_json(trace, steady, programs, loaded.plan));
+  print_out(simulate_text(trace, steady, programs, loaded.plan));
   if (!trace_path.empty()) {
     print_out(
         fmt::format("trace written to {}: open it in Perfetto or chrome://tracing", trace_path));

@@ -170,7 +170,6 @@ void check_stream(const TrainFlags& flags, const Plan& plan) {
   if (flags.train.accumulate > 1)
     refuse("--accumulate", "2bw's mini-batches have several micro-batches");
   if (!flags.train.trace_path.empty()) refuse("--trace", "a stream has no iterations to draw");
-  if (flags.emulate) refuse("--emulate", "emulated runs are synchronous");
 }
 
 // A file of another planner's says what operators cost, and not what they compute.

@@ -120,10 +120,10 @@ struct Plan {
 //       where that is smaller), a multiple of the micro-batch where it is below the
 //       mini-batch; k >= 1; no more devices than samples in a split micro-batch
 //   P7  the graph's hash is the plan's
-//   P8  of an asynchronous plan: 1F1B, k = 1, a device a stage and a stage a device, no
-//       recomputation, no parameter in two stages; micro-batches are mini-batches, of 2BW one
-//       size with as many of them in a mini-batch as a stage has in flight, at least. In flight
-//       (P6) is not bounded by the mini-batch
+//   P8  of an asynchronous plan: 1F1B, k = 1, no device in two stages, no recomputation, no shared
+//       parameter; replicas in turn have as many micro-batches in flight each, split ones a share
+//       each; micro-batches are mini-batches, of 2BW of one size, and as many of them in a
+//       mini-batch as a stage has in flight, at least. In flight (P6) has no other bound
 // Throws InputError(where + ": /stages/3/ops", "P2: ...") naming the first broken.
 void validate(const Plan& plan, const Graph& graph, const Cluster& cluster,
               const std::string& where);

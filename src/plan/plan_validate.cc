@@ -295,11 +295,20 @@ void Checker::check_stream_of(std::size_t s) const {
                      "expected 1, found {}",
                      stage.kfkb));
   }
-  if (stage.devices.size() > 1) {
+  const auto width = static_cast<std::int64_t>(stage.devices.size());
+  const bool in_turn = stage.replication == Replication::kRoundRobin;
+  if (in_turn && stage.in_flight_samples % (stage.micro_batch * width) != 0) {
+    fail(at_stage(s, "in_flight_samples"),
+         fmt::format("P8: {} devices take turns and step together; expected a multiple of {} "
+                     "micro-batches of {}, found {}",
+                     width, width, stage.micro_batch, stage.in_flight_samples));
+  }
+  const std::int64_t share = (stage.micro_batch + width - 1) / width;
+  if (!in_turn && (width - 1) * share >= stage.micro_batch) {
     fail(at_stage(s, "devices"),
-         fmt::format("P8: {} devices; an asynchronous pipeline runs a stage on one (--options "
-                     "none)",
-                     stage.devices.size()));
+         fmt::format("P8: split over {} devices in shares of {}, a micro-batch of {} leaves one "
+                     "without work; use fewer devices or another micro-batch",
+                     width, share, stage.micro_batch));
   }
   if (stage.recompute) {
     fail(at_stage(s, "recompute"), "P8: an asynchronous pipeline does not run forwards again");

@@ -28,12 +28,14 @@ struct StageMemory {
   std::int64_t reduction_bytes = 0;   // of gradients over replicas, within the last backward
   std::int64_t versions_bytes = 0;    // of weights beside the newest, of an asynchronous plan
   std::int64_t step_saved_bytes = 0;  // what is saved while a step runs: of an asynchronous plan
+  // Of an asynchronous plan: sums come with every step.
+  std::int64_t stream_reduction_bytes() const { return step_saved_bytes > 0 ? reduction_bytes : 0; }
   std::int64_t static_bytes() const { return weights_bytes + gradients_bytes + optimizer_bytes; }
   std::int64_t total() const {
     return static_bytes() + versions_bytes + buffers_bytes +
            std::max({saved_bytes + workspace_bytes,
                      last_saved_bytes + workspace_bytes + reduction_bytes,
-                     step_saved_bytes + step_bytes});
+                     step_saved_bytes + std::max(step_bytes, stream_reduction_bytes())});
   }
 };
 

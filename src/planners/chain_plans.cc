@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cost/task_memory.h"
 #include "plan/stage_memory.h"
+#include "planners/in_flight.h"
 
 namespace graphpipe {
 
@@ -83,6 +84,7 @@ bool ChainPlans::add(const std::vector<ChainStage>& stages, std::int64_t micro_b
   for (const Replication replication : {Replication::kSplit, Replication::kRoundRobin}) {
     if (replication == Replication::kRoundRobin && !wide) break;
     if (replication == Replication::kSplit && widest > micro_batch) continue;
+    if (replication == Replication::kSplit && wide && plans_streams(problem_)) continue;
     if (replication == Replication::kRoundRobin && widest * micro_batch > problem_.mini_batch) {
       continue;
     }
@@ -107,10 +109,9 @@ bool ChainPlans::add(const std::vector<ChainStage>& stages, std::int64_t micro_b
 
 bool ChainPlans::propose(Plan plan, std::int64_t in_flight_factor) {
   ++work_;
-  const std::vector<std::int64_t> least = least_in_flight(plan);
-  for (std::size_t s = 0; s < least.size(); ++s) {
-    plan.stages[s].in_flight_samples = std::min(problem_.mini_batch, least[s] * in_flight_factor);
-  }
+  std::vector<std::int64_t> wanted = least_in_flight(plan);
+  for (std::int64_t& samples : wanted) samples *= in_flight_factor;
+  set_in_flight(plan, wanted);
   if (!fits(plan)) return false;
   const std::uint64_t hash = plan_hash(plan);
   if (std::ranges::find(known_, hash) != known_.end()) return true;

@@ -42,9 +42,9 @@ class ChainPlans {
 
   // Takes stages in their order, of micro-batch b, onto neighbouring devices; an order edge joins
   // consecutive stages where no data does. Proposed with replicas that split micro-batches and
-  // that take whole ones in turn (where any stage has some), with the least in-flight samples and
-  // with twice as many; stages recompute that do not fit otherwise, where the options allow it.
-  // Whether any of it fits in memory.
+  // that take whole ones in turn (where any stage has some; those of streams do), with the least
+  // in-flight samples and with twice as many; stages recompute that do not fit otherwise, where the
+  // options allow it. Whether any of it fits in memory.
   bool add(const std::vector<ChainStage>& stages, std::int64_t micro_batch);
 
   // The best few of each micro-batch size by iteration_floor_s(); without any: `status` and

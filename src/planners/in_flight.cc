@@ -11,6 +11,11 @@ std::int64_t samples_at_once(const Stage& stage) {
   return stage.micro_batch * (in_turn ? static_cast<std::int64_t>(stage.devices.size()) : 1);
 }
 
+// Replicas of a stream have as many micro-batches in flight each (P8).
+std::int64_t unit_in_flight(const Plan& plan, const Stage& stage) {
+  return is_asynchronous(plan.weights) ? samples_at_once(stage) : stage.micro_batch;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> in_flight_by_hops(const Plan& plan, std::int64_t hops) {
@@ -32,7 +37,10 @@ std::vector<std::int64_t> in_flight_by_hops(const Plan& plan, std::int64_t hops)
 
 void set_in_flight(Plan& plan, const std::vector<std::int64_t>& samples) {
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    plan.stages[s].in_flight_samples = std::min(samples[s], most_in_flight(plan));
+    const std::int64_t unit = unit_in_flight(plan, plan.stages[s]);
+    const std::int64_t wanted = std::min(samples[s], most_in_flight(plan));
+    plan.stages[s].in_flight_samples =
+        is_asynchronous(plan.weights) ? std::max(unit, wanted / unit * unit) : wanted;
   }
 }
 
@@ -41,7 +49,7 @@ void lower_in_flight(Plan& plan, const std::vector<std::int64_t>& least,
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     Stage& stage = plan.stages[s];
     if (stage.in_flight_samples <= least[s] || fits(plan, StageId(s))) continue;
-    const std::int64_t b = stage.micro_batch;
+    const std::int64_t b = unit_in_flight(plan, stage);
     std::int64_t fitting = 0;  // micro-batches beyond the least
     std::int64_t too_many = (stage.in_flight_samples - least[s] + b - 1) / b;
     while (too_many - fitting > 1) {
@@ -56,9 +64,10 @@ void lower_in_flight(Plan& plan, const std::vector<std::int64_t>& least,
     const Stage& from = plan.stages[edge.from.index()];
     if (from.in_flight_samples >= most_in_flight(plan)) continue;
     Stage& to = plan.stages[edge.to.index()];
-    const std::int64_t most = from.in_flight_samples - from.micro_batch;
+    const std::int64_t most = from.in_flight_samples - unit_in_flight(plan, from);
     if (to.in_flight_samples <= most) continue;
-    const std::int64_t whole = most / to.micro_batch * to.micro_batch;
+    const std::int64_t unit = unit_in_flight(plan, to);
+    const std::int64_t whole = most / unit * unit;
     to.in_flight_samples = std::max(std::min(least[edge.to.index()], to.in_flight_samples), whole);
   }
 }

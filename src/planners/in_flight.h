@@ -14,7 +14,8 @@ namespace graphpipe {
 // least itself). Requires: stages in an order in which they can run, edges sorted.
 std::vector<std::int64_t> in_flight_by_hops(const Plan& plan, std::int64_t hops);
 
-// Gives the plan's stages these samples in flight, at most the mini-batch.
+// Gives the plan's stages these samples in flight, at most the mini-batch; in a stream whole
+// rounds of the replicas.
 void set_in_flight(Plan& plan, const std::vector<std::int64_t>& samples);
 
 // Lowers in-flight samples by whole micro-batches, as little as needed and down to `least` at

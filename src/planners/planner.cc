@@ -14,6 +14,8 @@ std::string PlanOptions::text() const {
   return text;
 }
 
+bool plans_streams(const Problem& problem) { return is_asynchronous(problem.options.weights); }
+
 StageMemory fit_by_recompute(Plan& plan, const Problem& problem, const TrainingFacts& facts,
                              const DeviceType& device, StageId id, std::int64_t limit_bytes) {
   const auto memory = [&] {
@@ -51,6 +53,7 @@ Plan empty_plan(const Problem& problem, const std::string& planner) {
   plan.costs = problem.costs->name();
   plan.mini_batch = problem.mini_batch;
   plan.optimizer = problem.options.optimizer;
+  plan.weights = problem.options.weights;
   return plan;
 }
 

@@ -25,7 +25,13 @@ struct PlanOptions {
                                        // plans of one size (search/)
   std::vector<int> kfkb = {1};         // k to try: by local steps from plans of k = 1 (search/)
   bool all_devices = false;            // only plans that leave no device unused; search/ sees to it
-  std::string text() const;            // "none", "dp", "dp,recompute"
+  // Asynchronous plans: problem.mini_batch is then a stream, of mini-batches of so many samples.
+  // Memory counts the versions of weights; replicas take turns, and step together after each
+  // round. Plans have the policy, and the whole stream for their mini-batch, so that only search/
+  // makes valid ones of them.
+  WeightPolicy weights = WeightPolicy::kSynchronous;
+  std::int64_t stream_mini_batch = 0;
+  std::string text() const;  // "none", "dp", "dp,recompute"
 };
 
 struct Problem {
@@ -37,6 +43,8 @@ struct Problem {
   std::string model_argument;  // copied into plans
   std::string cluster_argument;
 };
+
+bool plans_streams(const Problem& problem);
 
 // Work is counted in the planner's own units (table entries, say).
 struct Budget {

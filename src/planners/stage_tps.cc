@@ -123,6 +123,10 @@ class Floor {
     std::vector<double> way_in(n, 0);
     std::vector<double> way_back = reductions_s();  // and what follows it
     for (std::size_t s = 0; s < n; ++s) {           // they may begin within the last backward
+      if (is_asynchronous(plan_.weights)) {
+        tasks[s].work_s += static_cast<double>(rounds(plan_.stages[s])) * way_back[s];
+        way_back[s] = 0;
+      }
       way_back[s] = std::max(0.0, way_back[s] - tasks[s].last.all());
     }
     for (const StageEdge& edge : plan_.edges) {  // sorted by the stage they leave (P3)
@@ -153,6 +157,14 @@ class Floor {
   }
 
  private:
+  // Steps of a stream, between which nothing else goes on.
+  std::int64_t rounds(const Stage& stage) const {
+    const bool turns = stage.replication == Replication::kRoundRobin;
+    const std::int64_t width = turns ? static_cast<std::int64_t>(stage.devices.size()) : 1;
+    if (plan_.weights == WeightPolicy::k2bw) return 1;  // how many there are it does not know
+    return plan_.mini_batch / (stage.micro_batch * width);
+  }
+
   // Of replica 0.
   CostTable& table_of(const Stage& stage, std::int64_t k = 0) {
     return table_.of_device(stage.devices[static_cast<std::size_t>(k)]);

@@ -295,10 +295,10 @@ void RankExecutor::perform_and_record(const Action& action) {
 }
 
 std::int64_t RankExecutor::mini_batch_of(std::int64_t micro_batch) const {
-  return is_stream() ? micro_batch / rule_->micro_batches_a_step() : 0;
+  return is_stream() ? micro_batch / rule_->micro_batches_a_mini_batch() : 0;
 }
 
-// Of the mini-batch whose gradients the backward adds to.
+// Of the mini-batch whose gradients the backward makes.
 std::int64_t RankExecutor::step_samples(const Action& backward) const {
   if (!is_stream()) return run_.part.samples;
   const std::int64_t before = mini_batch_of(backward.micro_batch) * plan_.mini_batch;
@@ -319,18 +319,30 @@ void RankExecutor::begin_stream() {
 
 // Gradients go to the optimiser before the version that they were taken at may end.
 void RankExecutor::end_backward_of_stream(const Action& action) {
-  const std::int64_t micro_batches =
-      micro_batch_count(plan_.stage(action.stage), mini_batch_samples());
-  if (!rule_->ends_mini_batch(action.micro_batch, micro_batches)) return;
-  stage(action.stage)
+  const Stage& stage = plan_.stage(action.stage);
+  const std::int64_t samples = mini_batch_samples();
+  const std::int64_t count = micro_batch_count(stage, samples);
+  // A replica that splits them may have no share of a short one, which is the last.
+  const bool shares_last = !replica_samples(stage, action.replica, count - 1, samples).empty() ||
+                           stage.replication == Replication::kRoundRobin;
+  const std::int64_t end = shares_last ? count : count - 1;
+  if (!rule_->is_last_of_step(action.stage, action.micro_batch, end)) return;
+  this->stage(action.stage)
       .versions->collect_gradients(rule_->version_of(action.stage, action.micro_batch));
 }
 
+// By the mean over the mini-batches of the step, of which replicas that take turns have one each.
 void RankExecutor::step_of_stream(const Action& action) {
   OwnStage& own = stage(action.stage);
   const Stopwatch watch(nullptr, measured_.step_cpu_s);
-  const std::int64_t iteration = run_.iteration + mini_batch_of(action.micro_batch - 1);
-  own.optimizer->step(learning_rate_at(options_.train, iteration));
+  const std::int64_t last = mini_batch_of(action.micro_batch - 1);
+  const std::int64_t step = rule_->micro_batches_a_step(action.stage);
+  const std::int64_t mini_batches =
+      last + 1 - mini_batch_of((action.micro_batch - 1) / step * step);
+  for (const ParamId param : own.trained) {
+    scale(params_[param.index()].grad(), 1.0 / static_cast<double>(mini_batches));
+  }
+  own.optimizer->step(learning_rate_at(options_.train, run_.iteration + last));
   for (const ParamId param : own.trained) params_[param.index()].mutable_grad().reset();
 }
 
@@ -362,6 +374,7 @@ void RankExecutor::forward(const Action& action) {
   }
   if (again && !values_.is_read_here(action.stage)) to_drop_ = std::pair(action.stage, samples);
   if (run_.training && !run_.metrics) return;
+  if (options_.stand_ins) return;  // of a stream: there are no losses
   std::vector<double>& sums =
       is_stream() ? stream_sums_[static_cast<std::size_t>(mini_batch_of(action.micro_batch))]
                   : watched_sums_;
@@ -448,7 +461,8 @@ void RankExecutor::start_send(const Action& action) {
 
 void RankExecutor::start_reduce(const Action& action) {
   if (!run_.part.last) return;  // there is more to add up first
-  reducer_.start(action.bucket, run_.iteration);
+  const std::int64_t within = is_stream() ? mini_batch_of(action.micro_batch - 1) : 0;
+  reducer_.start(action.bucket, run_.iteration + within);
   const auto holders =
       static_cast<std::int64_t>(buckets_[static_cast<std::size_t>(action.bucket)].ranks.size());
   // To each holder its part of the gradients, and then the sum of the own part.

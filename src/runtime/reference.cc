@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "plan/stage_memory.h"
 #include "runtime/batch_reader.h"
 #include "runtime/operators.h"
 #include "runtime/optimizer.h"
@@ -199,89 +200,135 @@ DelayedReference::DelayedReference(const Plan& plan, const Graph& graph, const D
     : plan_(plan),
       plain_(graph, dataset, std::move(options)),
       masters_(plain_.state_->params),
-      stage_of_(graph.params.size(), 0) {
+      stages_(plan.stages.size()) {
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    for (const OpId op : plan.stages[s].ops) {
-      for (const ParamId param : graph.op(op).params) stage_of_[param.index()] = s;
+    StageState& stage = stages_[s];
+    std::vector<at::Tensor> trained;
+    for (const ParamId param : stage_params(graph, plan.stages[s].ops)) {
+      if (!graph.param(param).trainable) continue;
+      stage.params.push_back(param.index());
+      trained.push_back(masters_[param.index()]);
     }
+    stage.optimizer = std::make_unique<Optimizer>(std::move(trained), plain_.state_->options);
   }
 }
 
 DelayedReference::~DelayedReference() = default;
 
-// In micro-batches that it contains. W of a stage: micro-batches in flight.
+std::int64_t DelayedReference::turns(std::size_t stage) const {
+  const Stage& of = plan_.stages[stage];
+  return of.replication == Replication::kRoundRobin ? static_cast<std::int64_t>(of.devices.size())
+                                                    : 1;
+}
+
+std::int64_t DelayedReference::micro_batches_a_step(std::size_t stage) const {
+  return plan_.weights == WeightPolicy::k2bw ? plan_.mini_batch / plan_.stages[stage].micro_batch
+                                             : turns(stage);
+}
+
+// In micro-batches that it contains: a replica has so many rounds in flight.
+std::int64_t DelayedReference::newest_at_forward(std::size_t stage,
+                                                 std::int64_t micro_batch) const {
+  const Stage& of = plan_.stages[stage];
+  const std::int64_t rounds = of.in_flight_samples / (of.micro_batch * turns(stage));
+  const std::int64_t before = micro_batch / turns(stage) - (rounds - 1);
+  return before > 0 ? before * turns(stage) : 0;
+}
+
 std::int64_t DelayedReference::version(std::size_t stage, std::int64_t micro_batch) const {
-  const auto newest_at_forward = [&](std::size_t s) {
-    const std::int64_t in_flight = plan_.stages[s].in_flight_samples / plan_.stages[s].micro_batch;
-    return std::max<std::int64_t>(0, micro_batch - (in_flight - 1));
-  };
+  const std::int64_t step = micro_batches_a_step(stage);
   if (plan_.weights == WeightPolicy::k2bw) {
-    const std::int64_t group = plan_.mini_batch / plan_.stages[stage].micro_batch;
-    return std::max<std::int64_t>(0, micro_batch / group - 1) * group;
+    return std::max<std::int64_t>(0, micro_batch / step - 1) * step;
   }
-  std::int64_t version = newest_at_forward(stage);
+  std::int64_t version = newest_at_forward(stage, micro_batch);
   if (plan_.weights != WeightPolicy::kVerticalSync) return version;
   for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
     const bool fed = std::ranges::any_of(
         plan_.edges, [&](const StageEdge& edge) { return edge.to == StageId(s); });
-    if (!fed) version = std::min(version, newest_at_forward(s));
+    if (!fed) version = std::min(version, newest_at_forward(s, micro_batch) / step * step);
   }
   return version;
 }
 
-void DelayedReference::remember(std::int64_t version) {
-  for (const at::Tensor& master : masters_) {
-    values_[version].push_back(master.detach().clone());
+void DelayedReference::remember(std::size_t stage, std::int64_t version) {
+  std::vector<at::Tensor>& values = stages_[stage].values[version];
+  for (const std::size_t p : stages_[stage].params) {
+    values.push_back(masters_[p].detach().clone());
   }
 }
 
 void DelayedReference::use_old_weights(std::int64_t micro_batch) {
-  for (std::size_t p = 0; p < masters_.size(); ++p) {
-    if (!masters_[p].requires_grad()) continue;
-    const at::Tensor& values = values_.at(version(stage_of_[p], micro_batch))[p];
-    plain_.state_->params[p] = values.clone().requires_grad_(true);
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    const std::vector<at::Tensor>& values = stages_[s].values.at(version(s, micro_batch));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      plain_.state_->params[stages_[s].params[i]] = values[i].clone().requires_grad_(true);
+    }
   }
+}
+
+void DelayedReference::use_newest_weights() {
+  for (const StageState& stage : stages_) {
+    for (const std::size_t p : stage.params) {
+      plain_.state_->params[p].variable_data().copy_(masters_[p].detach());
+    }
+  }
+}
+
+void DelayedReference::add_gradients() {
+  for (std::size_t p = 0; p < masters_.size(); ++p) {
+    const at::Tensor& gradient = plain_.state_->params[p].grad();
+    if (!masters_[p].requires_grad() || !gradient.defined()) continue;
+    at::Tensor& sum = masters_[p].mutable_grad();
+    sum.defined() ? sum.add_(gradient) : sum = gradient;
+  }
+}
+
+// By the mean over so many micro-batches; of 2BW, whose losses are means over them, by the sum.
+void DelayedReference::step(std::size_t stage, std::int64_t micro_batches, double rate) {
+  const bool sum = plan_.weights == WeightPolicy::k2bw;
+  for (const std::size_t p : stages_[stage].params) {
+    scale(masters_[p].grad(), sum ? 1 : 1.0 / static_cast<double>(micro_batches));
+  }
+  stages_[stage].optimizer->step(rate);
+  for (const std::size_t p : stages_[stage].params) masters_[p].mutable_grad().reset();
 }
 
 std::vector<double> DelayedReference::train_stream(const std::vector<std::int64_t>& ids,
                                                    std::int64_t first) {
   ReferenceTrainer::State& s = *plain_.state_;
   s.reader.check_ids(ids);
-  values_.clear();
-  remember(0);
+  for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+    stages_[stage].values.clear();
+    remember(stage, 0);
+  }
   const std::int64_t b = plan_.stages[0].micro_batch;
-  const std::int64_t in_step = plan_.mini_batch / b;
+  const std::int64_t in_mini_batch = plan_.mini_batch / b;
   const auto samples = static_cast<std::int64_t>(ids.size());
   std::vector<double> losses;
   for (std::int64_t i = 0; i * b < samples; ++i) {
-    const std::int64_t mini_batch = i / in_step;
-    const std::int64_t of_step =
+    const std::int64_t mini_batch = i / in_mini_batch;
+    const std::int64_t of_mini_batch =
         std::min(plan_.mini_batch, samples - mini_batch * plan_.mini_batch);
+    const bool is_last = (i + 1) * b >= samples;
     const auto lo = static_cast<std::size_t>(i * b);
     const std::size_t n = std::min(static_cast<std::size_t>(b), ids.size() - lo);
-    if (i % in_step == 0) s.loss_sums.assign(s.graph.losses.size(), 0);
+    if (i % in_mini_batch == 0) s.loss_sums.assign(s.graph.losses.size(), 0);
     use_old_weights(i);
     const std::vector<at::Tensor> tensors =
         s.forward({true, s.options.seed, first + mini_batch, std::span(ids).subspan(lo, n)});
     for (std::size_t l = 0; l < s.loss_sums.size(); ++l) {
       s.loss_sums[l] = add_elements(s.loss_sums[l], tensors[s.graph.losses[l].tensor.index()]);
     }
-    for (std::size_t p = 0; p < masters_.size(); ++p) {
-      if (plan_.weights != WeightPolicy::kNaive || !masters_[p].requires_grad()) continue;
-      s.params[p].variable_data().copy_(masters_[p].detach());
+    if (plan_.weights == WeightPolicy::kNaive) use_newest_weights();
+    s.backward(tensors, of_mini_batch);
+    add_gradients();
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+      const std::int64_t in_step = micro_batches_a_step(stage);
+      if ((i + 1) % in_step != 0 && !is_last) continue;
+      step(stage, i % in_step + 1, learning_rate_at(s.options, first + mini_batch));
+      remember(stage, i + 1);
     }
-    s.backward(tensors, of_step);
-    for (std::size_t p = 0; p < masters_.size(); ++p) {
-      const at::Tensor& gradient = s.params[p].grad();
-      if (!masters_[p].requires_grad() || !gradient.defined()) continue;
-      at::Tensor& sum = masters_[p].mutable_grad();
-      sum.defined() ? sum.add_(gradient) : sum = gradient;
-    }
-    if ((i + 1) % in_step != 0 && (i + 1) * b < samples) continue;
-    losses.push_back(s.loss(of_step));
-    s.optimizer.step(learning_rate_at(s.options, first + mini_batch));
-    for (const at::Tensor& master : masters_) master.mutable_grad().reset();
-    remember(i + 1);
+    if ((i + 1) % in_mini_batch == 0 || is_last) losses.push_back(s.loss(of_mini_batch));
   }
   s.params = masters_;
   return losses;

@@ -12,6 +12,7 @@
 #include "data/dataset.h"
 #include "job/job.h"
 #include "runtime/operators.h"
+#include "runtime/optimizer.h"
 #include "runtime/rank_trainer.h"
 
 namespace graphpipe {
@@ -46,7 +47,8 @@ class ReferenceTrainer {
 };
 
 // The same with the delays of an asynchronous pipeline: each mini-batch is run with weights that
-// are, stage by stage, as old as the plan's policy has them (docs/papers.md).
+// are, stage by stage, as old as the plan's policy has them, and each stage steps by the mean over
+// as many mini-batches as it has replicas that take turns (docs/papers.md).
 class DelayedReference {
  public:
   // What the references name must outlive it.
@@ -59,15 +61,25 @@ class DelayedReference {
   std::map<std::string, at::Tensor> parameters() const { return plain_.parameters(); }
 
  private:
+  struct StageState {
+    std::vector<std::size_t> params;                         // that are trained
+    std::unique_ptr<Optimizer> optimizer;                    // of these
+    std::map<std::int64_t, std::vector<at::Tensor>> values;  // by version: as params
+  };
+  std::int64_t turns(std::size_t stage) const;
+  std::int64_t micro_batches_a_step(std::size_t stage) const;
+  std::int64_t newest_at_forward(std::size_t stage, std::int64_t micro_batch) const;
   std::int64_t version(std::size_t stage, std::int64_t micro_batch) const;
   void use_old_weights(std::int64_t micro_batch);
-  void remember(std::int64_t version);
+  void use_newest_weights();  // in place: what a forward has saved sees them
+  void add_gradients();
+  void step(std::size_t stage, std::int64_t micro_batches, double rate);
+  void remember(std::size_t stage, std::int64_t version);
 
   const Plan& plan_;
   ReferenceTrainer plain_;
-  std::vector<at::Tensor> masters_;                         // [parameter]
-  std::vector<std::size_t> stage_of_;                       // [parameter]
-  std::map<std::int64_t, std::vector<at::Tensor>> values_;  // by version: [parameter]
+  std::vector<at::Tensor> masters_;  // [parameter]
+  std::vector<StageState> stages_;
 };
 
 }  // namespace graphpipe

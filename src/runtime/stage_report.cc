@@ -63,6 +63,11 @@ std::vector<double> predicted_compute_s(const Plan& plan, const Graph& graph,
     const std::vector<double> replicas = replica_compute_s(
         plan, graph, stage, backward[s], cluster.type_of(stage.devices.front()), costs);
     result.push_back(*std::max_element(replicas.begin(), replicas.end()));
+    // Of a stream's mini-batches a replica has one in so many.
+    if (is_asynchronous(plan.weights) && plan.weights != WeightPolicy::k2bw &&
+        stage.replication == Replication::kRoundRobin) {
+      result.back() /= static_cast<double>(stage.devices.size());
+    }
   }
   return result;
 }

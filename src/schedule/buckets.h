@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "graph/graph.h"
@@ -9,6 +10,9 @@
 #include "schedule/schedule.h"
 
 namespace graphpipe {
+
+// Sums of a rank's buckets that are on the way at a time.
+inline constexpr std::size_t kReductionsOnTheWay = 2;
 
 // One bucket for parameters of one type that the same ranks hold, more where they are
 // large. In the order in which a backward finishes their gradients: those of the last

@@ -60,12 +60,12 @@ ReplicaWork replica_work(const Plan& plan, Placement placed, bool backward, std:
   work.round_samples = work.in_a_row * stage.micro_batch * work.stride;
   if (backward && is_asynchronous(plan.weights)) {
     const VersionRule rule(plan);
-    work.unlike_first = rule.kept_for(placed.stage);
+    const std::int64_t kept_for = rule.kept_for(placed.stage) / work.stride;  // own ones
+    work.unlike_first = kept_for;
     // The last that a version may outlast are those whose step it replaces; 2BW ends its groups
     // with the stream.
-    if (rule.micro_batches_a_step() == 1) {
-      work.unlike_last =
-          std::max<std::int64_t>(0, rule.kept_for(placed.stage) - (work.warm_up - 1));
+    if (plan.weights != WeightPolicy::k2bw) {
+      work.unlike_last = std::max<std::int64_t>(0, kept_for + 1 - work.warm_up);
     }
   }
   return work;

@@ -52,8 +52,8 @@ struct Action {
   ActionKind kind = ActionKind::kForward;
   StageId stage = {};            // whose work it is; of a message: the end at this rank
   int replica = 0;               // within the stage
-  std::int64_t micro_batch = 0;  // of the stage, counted from 0 in the mini-batch; of steps and
-                                 // versions in a stream: the version (plan/weight_versions.h)
+  std::int64_t micro_batch = 0;  // of the stage, counted from 0 in the mini-batch; of steps,
+                                 // their sums and versions in a stream: the version
   SampleRange samples = {};      // F, B, ...: what this rank computes (a split replica's
                                  // share); messages: what they carry; free: what it frees
   EdgeId edge = {};              // messages, and the free of a received one
@@ -157,7 +157,7 @@ void validate(const Schedule& schedule, const Plan& plan, const Graph& graph,
 // "0F0", "2B13"; messages as "post 0>2 F [4,8)", "recv ...", "send ...", "sent ..." (a
 // wait_send); "free 2 [4,8)" of what stage 2 saved, "free 0>2 F [4,8)" of a message;
 // "reduce #0", "reduced #0", within a backward "reduce #0 in 2B7"; "step 2"; in a stream
-// "step 2 to v7", "keep 2 v6", "drop 2 v5".
+// "reduce #0 to v7", "step 2 to v7", "keep 2 v6", "drop 2 v5".
 std::string to_text(const Action& action, const Plan& plan);
 
 // One line a rank ("-" where it has nothing to do), actions separated by blanks, all

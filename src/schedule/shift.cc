@@ -6,8 +6,8 @@ Action shifted(Action action, const Plan& plan, std::int64_t samples) {
   switch (action.kind) {
     case ActionKind::kStartReduce:
     case ActionKind::kWaitReduce:
-      if (!action.after.valid()) return action;
-      break;  // with its backward
+      if (!action.after.valid() && action.samples.empty()) return action;
+      break;  // with its backward, or the step of a stream
     case ActionKind::kStep:
     case ActionKind::kMakeVersion:
     case ActionKind::kDropVersion:

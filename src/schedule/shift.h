@@ -10,9 +10,9 @@
 
 namespace graphpipe {
 
-// The action `samples` samples further on. Steps of synchronous training, and reductions outside
-// of a backward, have no samples and stay as they are. Requires: `samples` is a multiple of the
-// stage's micro-batch.
+// The action `samples` samples further on. Steps of synchronous training, and their reductions
+// outside of a backward, have no samples and stay as they are. Requires: `samples` is a multiple of
+// the stage's micro-batch.
 Action shifted(Action action, const Plan& plan, std::int64_t samples);
 
 // The same schedule with `repeats` repetitions of its period, over as many samples fewer

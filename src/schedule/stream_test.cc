@@ -21,6 +21,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 constexpr WeightPolicy kPolicies[] = {WeightPolicy::kStash, WeightPolicy::kVerticalSync,
                                       WeightPolicy::k2bw, WeightPolicy::kNaive};
@@ -28,8 +29,9 @@ constexpr WeightPolicy kPolicies[] = {WeightPolicy::kStash, WeightPolicy::kVerti
 struct NamedGraph {
   const char* edges;
   int stages;
+  std::vector<int> widths = {};  // of replicas in turn; none: one device a stage
 };
-constexpr NamedGraph kGraphs[] = {
+const NamedGraph kGraphs[] = {
     {"", 1},
     {"0>1", 2},
     {"0>1 1>2", 3},
@@ -37,12 +39,22 @@ constexpr NamedGraph kGraphs[] = {
     {"0>1 0>2 1>3 2>3", 4},          // fork and join
     {"0>2 1>2", 3},                  // join of two that enter
     {"0>1 1>2 2>5 3>4 4>5 0>5", 6},  // branches of unlike lengths and a skip
+    {"", 1, {3}},
+    {"0>1", 2, {7, 1}},
+    {"0>1", 2, {1, 3}},
+    {"0>1 1>2", 3, {2, 3, 1}},
+    {"0>1 1>2", 3, {1, 3, 1}},
+    {"0>1 1>2", 3, {3, 1, 2}},
+    {"0>1 0>2 1>3 2>3", 4, {2, 1, 3, 2}},
+    {"0>2 1>2", 3, {2, 3, 1}},
 };
 
 // Micro-batches of one sample; of 2BW as many to a mini-batch as any stage has in flight.
 TestPlan stream_plan(const NamedGraph& graph, WeightPolicy policy, std::int64_t scale = 1) {
   PlanSpec spec{.edges = graph.edges, .in_flight_scale = scale, .weights = policy};
   spec.stages = graph.stages;
+  spec.widths = graph.widths;
+  for (const int width : graph.widths) spec.in_turn.push_back(width > 1);
   TestPlan test = make_plan(spec);
   if (policy == WeightPolicy::k2bw) {
     for (const Stage& stage : test.plan.stages) {
@@ -56,7 +68,8 @@ std::vector<std::string> updates_of(const Schedule& schedule, const Plan& plan, 
   std::vector<std::string> result;
   for (ActionCursor at(schedule, plan, RankId(rank)); !at.done(); at.next()) {
     const ActionKind kind = at.action().kind;
-    if (is_compute(kind) || kind == ActionKind::kStep || kind == ActionKind::kMakeVersion ||
+    if (is_compute(kind) || kind == ActionKind::kStartReduce || kind == ActionKind::kWaitReduce ||
+        kind == ActionKind::kStep || kind == ActionKind::kMakeVersion ||
         kind == ActionKind::kDropVersion) {
       result.push_back(to_text(at.action(), plan));
     }
@@ -94,6 +107,51 @@ TEST(Stream, Of2bwTheLastMiniBatchMayBeShort) {
                           "1F4", "1B4", "drop 1 v2", "step 1 to v5"));
 }
 
+// 1F1B-RR: replicas step together, by the mean of a round of micro-batches.
+TEST(Stream, ReplicasTakeTurns) {
+  const TestPlan t = stream_plan({"0>1", 2, {2, 1}}, WeightPolicy::kStash);
+  ASSERT_EQ(t.plan.stages[0].in_flight_samples, 4);
+  const Schedule schedule = lower(build_schedule(t.plan, t.graph, 7), t.plan, t.graph);
+  EXPECT_THAT(
+      updates_of(schedule, t.plan, 0),
+      ElementsAre("0F0", "0F2",  //
+                  "0B0", "reduce #0 to v2", "reduced #0 to v2", "keep 0 v0", "step 0 to v2",
+                  "0F4",  //
+                  "0B2", "drop 0 v0", "reduce #0 to v4", "reduced #0 to v4", "keep 0 v2",
+                  "step 0 to v4", "0F6",  //
+                  "0B4", "drop 0 v2", "reduce #0 to v6", "reduced #0 to v6", "keep 0 v4",
+                  "step 0 to v6",  //
+                  "0B6", "drop 0 v4", "reduce #0 to v7", "reduced #0 to v7", "step 0 to v7"));
+  EXPECT_THAT(updates_of(schedule, t.plan, 1),
+              ElementsAre("0F1", "0F3",  //
+                          "0B1", "reduce #0 to v2", "reduced #0 to v2", "keep 0 v0", "step 0 to v2",
+                          "0F5",  //
+                          "0B3", "drop 0 v0", "reduce #0 to v4", "reduced #0 to v4", "keep 0 v2",
+                          "step 0 to v4",  //
+                          "0B5", "drop 0 v2", "reduce #0 to v6", "reduced #0 to v6", "step 0 to v6",
+                          "reduce #0 to v7", "reduced #0 to v7", "step 0 to v7"));
+}
+
+TEST(Stream, AReplicaWithoutWorkTakesPartInTheSteps) {
+  const TestPlan t = stream_plan({"", 1, {3}}, WeightPolicy::kStash);
+  const Schedule schedule = lower(build_schedule(t.plan, t.graph, 1), t.plan, t.graph);
+  EXPECT_THAT(updates_of(schedule, t.plan, 2),
+              ElementsAre("reduce #0 to v1", "reduced #0 to v1", "step 0 to v1"));
+}
+
+TEST(Stream, ReplicasMaySplitEachMicroBatch) {
+  TestPlan t = make_plan({.edges = "0>1",
+                          .samples = 4,
+                          .sizes = {4, 4},
+                          .widths = {2, 1},
+                          .weights = WeightPolicy::kStash,
+                          .stages = 2});
+  for (const std::int64_t samples : {1, 4, 6, 18, 64, 200}) {
+    const Schedule schedule = lower(build_schedule(t.plan, t.graph, samples), t.plan, t.graph);
+    EXPECT_THAT(verify(schedule, t.plan, t.graph, t.cluster, t.costs).faults, IsEmpty()) << samples;
+  }
+}
+
 TEST(Stream, EveryLengthIsProvenAndWithinTheMemoryOfItsPlan) {
   for (const NamedGraph& graph : kGraphs) {
     for (const WeightPolicy policy : kPolicies) {
@@ -109,7 +167,10 @@ TEST(Stream, EveryLengthIsProvenAndWithinTheMemoryOfItsPlan) {
           for (std::size_t s = 0; s < t.plan.stages.size(); ++s) {
             const StageMemory memory =
                 stage_memory(t.plan, t.graph, t.costs, t.cluster.type_of(DeviceId(0)), StageId(s));
-            EXPECT_LE(proven.memory[s].peak_bytes, memory.total()) << where << ", stage " << s;
+            for (const DeviceId device : t.plan.stages[s].devices) {
+              EXPECT_LE(proven.memory[schedule.rank_of(device).index()].peak_bytes, memory.total())
+                  << where << ", stage " << s;
+            }
           }
         }
       }
@@ -123,7 +184,7 @@ TEST(Stream, APeriodStandsForWhatIsWrittenOut) {
   for (const NamedGraph& graph : kGraphs) {
     for (const WeightPolicy policy : kPolicies) {
       const TestPlan t = stream_plan(graph, policy);
-      const std::int64_t samples = 60;
+      const std::int64_t samples = 120;
       const Schedule compute = build_schedule(t.plan, t.graph, samples);
       const Schedule schedule = lower(compute, t.plan, t.graph);
       const std::string where = fmt::format("{} {}", graph.edges, weight_policy_name(policy));
@@ -161,9 +222,16 @@ TEST(Stream, PlansOfAnotherKindAreRefused) {
   EXPECT_EQ(stash({.edges = "0>1", .in_flight = {2, 1}, .samples = 1}), "");
   EXPECT_THAT(stash({.edges = "0>1", .in_flight = {2, 2}, .samples = 2, .sizes = {1, 2}}),
               HasSubstr("/stages/0/micro_batch: P8: an asynchronous pipeline steps after each"));
+  EXPECT_THAT(stash({.edges = "0>1",
+                     .in_flight = {3, 1},
+                     .samples = 1,
+                     .widths = {2, 1},
+                     .in_turn = {true, false}}),
+              HasSubstr("/stages/0/in_flight_samples: P8: 2 devices take turns and step together; "
+                        "expected a multiple of 2 micro-batches of 1, found 3"));
   EXPECT_THAT(
-      stash({.edges = "0>1", .in_flight = {4, 2}, .samples = 2, .sizes = {2, 2}, .widths = {2, 1}}),
-      HasSubstr("/stages/0/devices: P8: 2 devices"));
+      stash({.edges = "0>1", .in_flight = {8, 4}, .samples = 4, .sizes = {4, 4}, .widths = {3, 1}}),
+      HasSubstr("/stages/0/devices: P8: split over 3 devices in shares of 2"));
   EXPECT_THAT(stash({.edges = "0>1", .in_flight = {2, 1}, .samples = 1, .tied = {0, 1}}),
               HasSubstr("P8: parameter 'shared' is of stage 0 too"));
   EXPECT_THAT(stash({.edges = "0>1", .in_flight = {2, 1}, .samples = 1, .recompute = {0}}),
@@ -226,6 +294,47 @@ TEST_F(StreamFaults, AStepThatIsMissing) {
 TEST_F(StreamFaults, AStepTwice) {
   insert_before("0F3", action("step 0 to v1"));
   EXPECT_THAT(first_fault(), HasSubstr("no mini-batch's gradients are there"));
+}
+
+class ReplicatedStreamFaults : public StreamFaults {
+ protected:
+  void SetUp() override {
+    t_ = stream_plan({"0>1", 2, {2, 1}}, WeightPolicy::kStash);
+    schedule_ = lower(build_schedule(t_.plan, t_.graph, 6), t_.plan, t_.graph);
+    ASSERT_EQ(schedule_.repeats, 0);
+    ASSERT_THAT(faults(), IsEmpty());
+  }
+};
+
+TEST_F(ReplicatedStreamFaults, AStepWithoutTheSum) {
+  remove("reduced #0 to v2");
+  EXPECT_THAT(first_fault(), HasSubstr("step 0 to v2: the sum of bucket 0 is not there"));
+}
+
+TEST_F(ReplicatedStreamFaults, ASumBeforeItsBackward) {
+  const Action sum = action("reduce #0 to v2");
+  remove("reduce #0 to v2");
+  insert_before("0B0", sum);
+  EXPECT_THAT(first_fault(), HasSubstr("reduce #0 to v2: micro-batch 0 is still to add to v2"));
+}
+
+TEST_F(ReplicatedStreamFaults, ASumTwice) {
+  insert_before("reduced #0 to v2", action("reduce #0 to v2"));
+  EXPECT_THAT(first_fault(), HasSubstr("reduce #0 to v2: it is started already"));
+}
+
+TEST_F(ReplicatedStreamFaults, AReplicaThatLeavesOutARound) {
+  for (const char* text : {"reduce #0 to v6", "reduced #0 to v6", "step 0 to v6"}) remove(text);
+  EXPECT_THAT(first_fault(), HasSubstr("rank 0: never steps to version 6"));
+}
+
+// Reductions that are no longer in each replica's order: all would wait for one another.
+TEST_F(ReplicatedStreamFaults, AForwardBehindTheSumThatOthersNeedFirst) {
+  const Action forward = action("0F2");
+  remove("0F2");
+  insert_before("0F4", forward);
+  EXPECT_THAT(first_fault(), Not(HasSubstr("internal")));
+  EXPECT_FALSE(faults().empty());
 }
 
 TEST_F(StreamFaults, AVersionInSynchronousTraining) {

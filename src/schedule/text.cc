@@ -59,7 +59,9 @@ std::string message_text(std::string_view verb, const Action& action, const Plan
 std::string reduction_text(const Action& action) {
   const char* verb = action.kind == ActionKind::kStartReduce ? "reduce" : "reduced";
   std::string text = fmt::format("{} #{}", verb, action.bucket);
-  if (!action.after.valid()) return text;
+  if (!action.after.valid()) {
+    return action.samples.empty() ? text : text + fmt::format(" to v{}", action.micro_batch);
+  }
   return text + fmt::format(" in {}B{}", action.stage.value, action.micro_batch);
 }
 

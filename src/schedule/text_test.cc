@@ -44,8 +44,9 @@ TEST(ActionText, NamesWhatHappens) {
   EXPECT_EQ(text(ActionKind::kWaitSend, edge, Direction::kBackward), "sent 0>1 B [4,5)");
   EXPECT_EQ(text(ActionKind::kFree), "free 1 [4,5)");
   EXPECT_EQ(text(ActionKind::kFree, edge), "free 0>1 F [4,5)");
-  EXPECT_EQ(text(ActionKind::kStartReduce), "reduce #0");
-  EXPECT_EQ(text(ActionKind::kWaitReduce), "reduced #0");
+  EXPECT_EQ(text(ActionKind::kStartReduce), "reduce #0 to v2");  // in a stream
+  EXPECT_EQ(text(ActionKind::kWaitReduce), "reduced #0 to v2");
+  EXPECT_EQ(to_text(Action{.kind = ActionKind::kStartReduce, .bucket = 0}, t.plan), "reduce #0");
   EXPECT_EQ(to_text(Action{.kind = ActionKind::kStep, .stage = StageId(1)}, t.plan), "step 1");
   EXPECT_EQ(text(ActionKind::kStep), "step 1 to v2");  // in a stream
   EXPECT_EQ(text(ActionKind::kMakeVersion), "keep 1 v2");

@@ -12,8 +12,6 @@
 namespace graphpipe {
 namespace {
 
-constexpr std::size_t kOnTheWay = 2;  // buckets of a rank
-
 bool is_last_half(ActionKind kind) {
   return kind == ActionKind::kBackward || kind == ActionKind::kBackwardWeight;
 }
@@ -106,7 +104,7 @@ class RankReductions {
     while (!left_.empty()) {
       after = std::min(after, readers_[static_cast<std::size_t>(left_.front())]);
       if (after <= first) break;
-      if (on_way_.size() == kOnTheWay) {
+      if (on_way_.size() == kReductionsOnTheWay) {
         if (!may_wait_within(on_way_.front())) break;
         add(wait_oldest());
       }
@@ -118,7 +116,7 @@ class RankReductions {
   std::vector<Action> take_rest() {
     std::vector<Action> actions;
     while (!left_.empty()) {
-      if (on_way_.size() == kOnTheWay) actions.push_back(wait_oldest());
+      if (on_way_.size() == kReductionsOnTheWay) actions.push_back(wait_oldest());
       actions.push_back(start_next());
     }
     while (!on_way_.empty()) actions.push_back(wait_oldest());

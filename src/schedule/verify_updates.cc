@@ -44,36 +44,10 @@ class UpdateCheck {
     for (std::size_t r = 0; r < schedule_.ranks.size(); ++r) check_rank(RankId(r));
   }
 
- private:
-  std::vector<RankId> holders(const ParamHolders& held) const {
-    std::vector<RankId> ranks;
-    for (const DeviceId device : held.devices) ranks.push_back(schedule_.rank_of(device));
-    return ranks;
-  }
-
   // Every parameter with several holders is in one bucket of exactly these; no other is in one.
   void check_buckets() {
     std::map<ParamId, int> bucket_of;
-    for (std::size_t b = 0; b < schedule_.buckets.size(); ++b) {
-      std::int64_t bytes = 0;
-      for (const ParamId param : schedule_.buckets[b].params) {
-        if (param.index() >= context_.graph.params.size()) {
-          faults_.add("V8", fmt::format("bucket {}", b),
-                      fmt::format("there is no parameter {}", param.value));
-          continue;
-        }
-        bytes += param_bytes(context_.graph.param(param));
-        if (!bucket_of.emplace(param, static_cast<int>(b)).second) {
-          faults_.add("V8", fmt::format("bucket {}", b),
-                      fmt::format("parameter '{}' is in bucket {} too",
-                                  context_.graph.param(param).name, bucket_of.at(param)));
-        }
-      }
-      if (bytes == schedule_.buckets[b].bytes) continue;
-      faults_.add(
-          "V8", fmt::format("bucket {}", b),
-          fmt::format("has {} bytes, and its parameters {}", schedule_.buckets[b].bytes, bytes));
-    }
+    for (std::size_t b = 0; b < schedule_.buckets.size(); ++b) add_bucket(b, bucket_of);
     for (const ParamHolders& held : trained_) {
       check_bucket_of(held, bucket_of);
       bucket_of.erase(held.param);
@@ -82,6 +56,34 @@ class UpdateCheck {
       faults_.add("V8", fmt::format("bucket {}", bucket),
                   fmt::format("parameter '{}' is not trained", context_.graph.param(param).name));
     }
+  }
+
+ private:
+  std::vector<RankId> holders(const ParamHolders& held) const {
+    std::vector<RankId> ranks;
+    for (const DeviceId device : held.devices) ranks.push_back(schedule_.rank_of(device));
+    return ranks;
+  }
+
+  void add_bucket(std::size_t b, std::map<ParamId, int>& bucket_of) {
+    std::int64_t bytes = 0;
+    for (const ParamId param : schedule_.buckets[b].params) {
+      if (param.index() >= context_.graph.params.size()) {
+        faults_.add("V8", fmt::format("bucket {}", b),
+                    fmt::format("there is no parameter {}", param.value));
+        continue;
+      }
+      bytes += param_bytes(context_.graph.param(param));
+      if (!bucket_of.emplace(param, static_cast<int>(b)).second) {
+        faults_.add("V8", fmt::format("bucket {}", b),
+                    fmt::format("parameter '{}' is in bucket {} too",
+                                context_.graph.param(param).name, bucket_of.at(param)));
+      }
+    }
+    if (bytes == schedule_.buckets[b].bytes) return;
+    faults_.add(
+        "V8", fmt::format("bucket {}", b),
+        fmt::format("has {} bytes, and its parameters {}", schedule_.buckets[b].bytes, bytes));
   }
 
   void check_bucket_of(const ParamHolders& held, const std::map<ParamId, int>& bucket_of) {
@@ -273,6 +275,7 @@ class UpdateCheck {
 
 void verify_updates(const VerifyContext& context, FaultList& faults) {
   if (is_asynchronous(context.plan.weights) && context.schedule.training) {
+    UpdateCheck(context, faults).check_buckets();
     verify_stream_updates(context, faults);
     return;
   }

@@ -35,14 +35,27 @@ struct Channel {
   std::int64_t left = 0;
 };
 
+// Of a bucket's holders, by their places in its ranks. A stream has a sum with every step.
 struct Reduction {
-  std::set<RankId> started;
+  explicit Reduction(const Bucket& bucket)
+      : started(bucket.ranks.size(), 0), waited(bucket.ranks.size(), 0), behind(started.size()) {}
+  void start(std::size_t holder) {
+    if (started[holder]++ > complete || --behind > 0) return;
+    ++complete;
+    behind = static_cast<std::size_t>(std::ranges::count(started, complete));
+  }
+  std::vector<std::int64_t> started;
+  std::vector<std::int64_t> waited;
+  std::int64_t complete = 0;  // sums that all have started
+  std::size_t behind;         // holders that have started no more
 };
 
 class Execution {
  public:
   Execution(const VerifyContext& context, FaultList& faults)
-      : context_(context), faults_(faults), reductions_(context.schedule.buckets.size()) {
+      : context_(context),
+        faults_(faults),
+        reductions_(context.schedule.buckets.begin(), context.schedule.buckets.end()) {
     for (std::size_t r = 0; r < context.schedule.ranks.size(); ++r) {
       cursors_.emplace_back(context.schedule, context.plan, RankId(r));
       ready_.emplace(progress(r), r);
@@ -108,8 +121,8 @@ class Execution {
       return c.posted > c.left;
     }
     if (action.kind == ActionKind::kWaitReduce) {
-      const auto b = static_cast<std::size_t>(action.bucket);
-      return reductions_[b].started.size() == context_.schedule.buckets[b].ranks.size();
+      const Reduction& reduction = reductions_[static_cast<std::size_t>(action.bucket)];
+      return reduction.complete > reduction.waited[holder(rank, action)];
     }
     return true;
   }
@@ -127,9 +140,20 @@ class Execution {
       ++channel(rank, action, false).received;
     } else if (action.kind == ActionKind::kStartReduce) {
       const auto b = static_cast<std::size_t>(action.bucket);
-      reductions_[b].started.insert(RankId(rank));
+      const std::int64_t before = reductions_[b].complete;
+      reductions_[b].start(holder(rank, action));
+      if (reductions_[b].complete == before) return;
       for (const RankId other : context_.schedule.buckets[b].ranks) wake(other.index());
+    } else if (action.kind == ActionKind::kWaitReduce) {
+      ++reductions_[static_cast<std::size_t>(action.bucket)].waited[holder(rank, action)];
     }
+  }
+
+  // V8: the rank is among them.
+  std::size_t holder(std::size_t rank, const Action& action) const {
+    const std::vector<RankId>& ranks =
+        context_.schedule.buckets[static_cast<std::size_t>(action.bucket)].ranks;
+    return static_cast<std::size_t>(std::ranges::lower_bound(ranks, RankId(rank)) - ranks.begin());
   }
 
   // The rank looks again at what it waits for.
@@ -151,6 +175,12 @@ class Execution {
       state.insert(state.end(),
                    {c.started - c.received, c.posted - c.received, c.started - c.left});
     }
+    for (const Reduction& reduction : reductions_) {
+      for (std::size_t h = 0; h < reduction.started.size(); ++h) {
+        state.push_back(reduction.started[h] - reduction.complete);
+        state.push_back(reduction.waited[h] - reduction.complete);
+      }
+    }
     result_.repeats = result_.repeats || state == last_state_;
     last_state_ = std::move(state);
   }
@@ -161,9 +191,9 @@ class Execution {
     if (action.kind != ActionKind::kWaitReduce) return action.peer.index();
     const auto b = static_cast<std::size_t>(action.bucket);
     const std::vector<RankId>& holders = context_.schedule.buckets[b].ranks;
-    const auto missing = std::ranges::find_if(
-        holders, [&](RankId other) { return !reductions_[b].started.contains(other); });
-    return missing->index();  // there is one, or the rank were not stuck
+    const Reduction& reduction = reductions_[b];
+    const auto missing = std::ranges::find(reduction.started, reduction.complete);
+    return holders[static_cast<std::size_t>(missing - reduction.started.begin())].index();
   }
 
   std::string stuck_text(std::size_t rank) const {

@@ -50,8 +50,12 @@ class MoveList {
   // Replaces stages; a number one past the last is a new stage, one without operators goes.
   void add(std::vector<std::pair<std::size_t, Stage>> changed) {
     double slowest_s = 0;
-    for (const auto& [s, stage] : changed) {
+    for (auto& [s, stage] : changed) {
       if (stage.ops.empty()) continue;
+      if (plans_streams(bench_.problem())) {
+        stage.replication =
+            stage.devices.size() > 1 ? Replication::kRoundRobin : Replication::kSplit;
+      }
       if (stage.devices.empty()) return;
       if (!may_be_so_wide(bench_.problem(), stage)) return;
       slowest_s = std::max(slowest_s, bench_.stage_s(stage));

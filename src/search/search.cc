@@ -14,9 +14,9 @@
 #include "schedule/placement.h"
 #include "schedule/verify.h"
 #include "search/improve.h"
+#include "search/iteration.h"
 #include "search/plan_bound.h"
 #include "search/turns.h"
-#include "sim/simulator.h"
 
 namespace graphpipe {
 namespace {
@@ -61,7 +61,7 @@ Budget budget_until(double time_limit_s) {
 }
 
 Trace simulate_quickly(const Plan& plan, const Problem& problem) {
-  return simulate_plan(plan, *problem.graph, *problem.cluster, *problem.costs, {}, true);
+  return simulate_iteration(plan, problem);
 }
 
 void fill_estimate(Plan& plan, const Trace& trace, const Verification& verification,
@@ -78,7 +78,9 @@ void fill_estimate(Plan& plan, const Trace& trace, const Verification& verificat
                                                static_cast<int>(stage.devices.size()),
                                                stage.recompute));
   }
-  estimate.lower_bound_s = plan_lower_bound(problem, plan.schedule).seconds;
+  if (!plans_streams(problem)) {
+    estimate.lower_bound_s = plan_lower_bound(problem, plan.schedule).seconds;
+  }
 }
 
 // Leaves the plans that use every device; says why where there are none.
@@ -304,6 +306,7 @@ class Judge {
       }
     }
     for (Judged& one : judged_) {
+      one.plan = as_run(std::move(one.plan), problem);
       const Verification verification =
           verify_plan(one.plan, *problem.graph, *problem.cluster, *problem.costs);
       if (verification.ok()) {

@@ -1,5 +1,5 @@
-// Plans of asynchronous pipelines, by planners of synchronous ones: over a long stream without a
-// flush the shortest iteration is the highest steady throughput.
+// Plans of asynchronous pipelines, by planners that know synchronous ones: over a long stream
+// without a flush the shortest iteration is the highest steady throughput.
 
 #pragma once
 
@@ -8,12 +8,13 @@
 
 namespace graphpipe {
 
-// A plan of this policy, with a device a stage: the planner's fastest for a mini-batch of
-// kStreamMiniBatches of the problem's, judged with the policy's steps and versions. Samples in
-// flight are chosen again: no more than make it faster, so that weights are young. Its iteration_s
-// is what a mini-batch takes in the steady state, and there is no lower bound. Micro-batches are
-// mini-batches; of 2BW they have options.micro_batches[0] samples. Requires: an asynchronous
-// policy; of 2BW one size that divides the mini-batch.
+// A plan of this policy: the planner's fastest over a stream of kStreamMiniBatches of the problem's
+// mini-batches, with the policy's steps, the versions of weights in memory and replicas that take
+// turns. Samples in flight are chosen again: no more than make it faster, so that weights are
+// young. Its iteration_s is what a mini-batch takes in the steady state, and there is no lower
+// bound. Micro-batches are mini-batches; of 2BW they have options.micro_batches[0] samples, and
+// the search sums gradients once in the stream, the estimate with every mini-batch. Requires: an
+// asynchronous policy; of 2BW one size that divides the mini-batch.
 SearchResult search_stream_plan(const Planner& planner, const Problem& problem, WeightPolicy policy,
                                 double time_limit_s = 0);
 

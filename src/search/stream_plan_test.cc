@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "plan/weight_versions.h"
 #include "planners/test_problems.h"
@@ -14,8 +15,15 @@ namespace {
 // Two branches of two and their join.
 const Dependencies kBranches = {{}, {0}, {}, {2}, {1, 3}};
 
+// With a device a stage.
+TestProblem branches(std::int64_t mini_batch) {
+  TestProblem test = even_problem(kBranches, 5, mini_batch);
+  test.options.data_parallel = false;
+  return test;
+}
+
 TEST(StreamPlan, TakesAsLongAsItsSlowestStage) {
-  const TestProblem test = even_problem(kBranches, 5, 4);
+  const TestProblem test = branches(4);
   for (const WeightPolicy policy :
        {WeightPolicy::kStash, WeightPolicy::kVerticalSync, WeightPolicy::kNaive}) {
     const SearchResult result =
@@ -32,7 +40,7 @@ TEST(StreamPlan, TakesAsLongAsItsSlowestStage) {
 
 // A graph pipeline is less deep than a chain, and so are its delays.
 TEST(StreamPlan, OfAGraphHasYoungerWeightsThanAChain) {
-  const TestProblem test = even_problem(kBranches, 5, 4);
+  const TestProblem test = branches(4);
   const auto oldest = [&](const char* planner) {
     const SearchResult result =
         search_stream_plan(planner_named(planner), test.problem(), WeightPolicy::kStash);
@@ -49,7 +57,7 @@ TEST(StreamPlan, OfAGraphHasYoungerWeightsThanAChain) {
 }
 
 TEST(StreamPlan, Of2bwStepsAfterSeveralMicroBatches) {
-  TestProblem test = even_problem(kBranches, 5, 16);
+  TestProblem test = branches(16);
   test.options.micro_batches = {4};
   const SearchResult result =
       search_stream_plan(planner_named("graphpipe"), test.problem(), WeightPolicy::k2bw);
@@ -60,7 +68,7 @@ TEST(StreamPlan, Of2bwStepsAfterSeveralMicroBatches) {
 }
 
 TEST(StreamPlan, CountsTheVersions) {
-  TestProblem test = even_problem(kBranches, 5, 4);
+  TestProblem test = branches(4);
   for (Parameter& param : test.graph.params) param.shape = {1000};
   const SearchResult naive =
       search_stream_plan(planner_named("graphpipe"), test.problem(), WeightPolicy::kNaive);
@@ -73,6 +81,58 @@ TEST(StreamPlan, CountsTheVersions) {
     const std::int64_t more =
         stash.plan.estimate.stage_memory_bytes[s] - naive.plan.estimate.stage_memory_bytes[s];
     EXPECT_EQ(more, 4000 * (rule.most_held(StageId(s)) - 1)) << "stage " << s;
+  }
+}
+
+// Of six equal operators on three devices the first stage has three versions: with two operators a
+// stage it does not fit, and the search finds stages that do.
+TEST(StreamPlan, FindsStagesWhoseVersionsFit) {
+  TestProblem test = even_problem({{}, {0}, {1}, {2}, {3}, {4}}, 3, 4);
+  test.options.data_parallel = false;
+  for (Parameter& param : test.graph.params) param.shape = {100'000};
+  test.cluster.types[0].memory_bytes = 2'900'000;
+  for (const char* planner : {"graphpipe", "pipedream"}) {
+    const auto operators_of_the_slowest = [&](WeightPolicy policy) {
+      const SearchResult result =
+          search_stream_plan(planner_named(planner), test.problem(), policy);
+      EXPECT_EQ(result.status, PlanStatus::kOk) << planner << ": " << result.reason;
+      EXPECT_TRUE(verify_plan(result.plan, test.graph, test.cluster, test.costs).ok());
+      return std::llround(result.plan.estimate.iteration_s / (4 * 3e-3));
+    };
+    EXPECT_EQ(operators_of_the_slowest(WeightPolicy::kNaive), 2) << planner;
+    EXPECT_EQ(operators_of_the_slowest(WeightPolicy::kStash), 3) << planner;
+  }
+}
+
+// PipeDream's 3-1: replicas take turns, and sum what little they hold after each round.
+TEST(StreamPlan, ReplicatesTheStageWithMoreWork) {
+  TestProblem test = even_problem({{}, {0}}, 4, 4);
+  test.costs.ops[0].per_sample_s = 3e-3;
+  for (Parameter& param : test.graph.params) param.shape = {100'000};
+  for (Level& level : test.cluster.levels) level.link.bandwidth_bytes_per_s = 3e8;
+  for (const char* planner : {"graphpipe", "pipedream"}) {
+    const SearchResult result =
+        search_stream_plan(planner_named(planner), test.problem(), WeightPolicy::kStash);
+    ASSERT_EQ(result.status, PlanStatus::kOk) << planner << ": " << result.reason;
+    const Plan& plan = result.plan;
+    ASSERT_EQ(plan.stages.size(), 2U) << planner;
+    EXPECT_EQ(plan.stages[0].devices.size(), 3U) << planner;
+    EXPECT_EQ(plan.stages[0].replication, Replication::kRoundRobin);
+    EXPECT_NEAR(plan.estimate.iteration_s, 4 * 3e-3, 1e-3) << planner;
+    EXPECT_TRUE(verify_plan(plan, test.graph, test.cluster, test.costs).ok());
+  }
+}
+
+// Branches of two operators and of one, twice as long, before a join.
+TEST(StreamPlan, ReplicatesWithinAGraph) {
+  TestProblem test = even_problem({{}, {0}, {}, {1, 2}}, 5, 4);
+  test.costs.ops[2].per_sample_s = 2e-3;
+  for (const WeightPolicy policy : {WeightPolicy::kStash, WeightPolicy::kVerticalSync}) {
+    const SearchResult result =
+        search_stream_plan(planner_named("graphpipe"), test.problem(), policy);
+    ASSERT_EQ(result.status, PlanStatus::kOk) << result.reason;
+    EXPECT_NEAR(result.plan.estimate.iteration_s, 4 * 3e-3, 1e-3);
+    EXPECT_TRUE(verify_plan(result.plan, test.graph, test.cluster, test.costs).ok());
   }
 }
 

@@ -7,7 +7,7 @@
 #include "planners/in_flight.h"
 #include "planners/stage_tps.h"
 #include "schedule/verify.h"
-#include "sim/simulator.h"
+#include "search/iteration.h"
 
 namespace graphpipe {
 namespace {
@@ -124,9 +124,14 @@ bool Workbench::runs(const Plan& plan) {
   const bool alike = std::ranges::all_of(plan.stages, [&](const Stage& stage) {
     return stage.micro_batch == first.micro_batch && stage.kfkb == 1;
   });
-  if (alike) return true;
+  // Replicas of a stream wait for one another after each round.
+  const bool rounds =
+      is_asynchronous(plan.weights) && std::ranges::any_of(plan.stages, [](const Stage& stage) {
+        return stage.replication == Replication::kRoundRobin;
+      });
+  if (alike && !rounds) return true;
   work_ += 64 * static_cast<std::int64_t>(graph().op_count());
-  return verify_plan(plan, graph(), *problem().cluster, *problem().costs).ok();
+  return verify_plan(as_run(plan, problem()), graph(), *problem().cluster, *problem().costs).ok();
 }
 
 double Workbench::compute_s(const std::vector<OpId>& ops, const Stage& stage) {
@@ -147,6 +152,10 @@ double Workbench::stage_s(const Stage& stage) {
   if (width == 1) return seconds;
   const double reduction_s = problem().costs->reduce_s(
       estimator_.gradient_bytes(stage.ops), width, slowest_link(*problem().cluster, stage.devices));
+  if (plans_streams(problem())) {  // with each round
+    const std::int64_t rounds = problem().mini_batch / (stage.micro_batch * width);
+    return seconds + static_cast<double>(rounds) * reduction_s;
+  }
   // It may begin within the last task.
   const std::int64_t tasks = std::max<std::int64_t>(1, problem().mini_batch / stage.micro_batch);
   return seconds + std::max(0.0, reduction_s - seconds / static_cast<double>(tasks));
@@ -184,8 +193,7 @@ const Trace& Workbench::simulated(const Plan& plan) {
     const std::int64_t tasks = 3 + 2 * stage.in_flight_samples / stage.micro_batch;
     work_ += 16 * tasks * static_cast<std::int64_t>(stage.devices.size());
   }
-  found->second =
-      simulate_plan(plan, graph(), *problem().cluster, *problem().costs, {}, /*extrapolate=*/true);
+  found->second = simulate_iteration(plan, problem());
   return found->second;
 }
 

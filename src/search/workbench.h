@@ -40,8 +40,8 @@ class Workbench {
   // flight, down to the least. Returns whether it does.
   bool make_fit(Plan& plan);
 
-  // Whether the plan's programs run to their ends, which only plans of several sizes or k are in
-  // doubt about: the verifier's word.
+  // Whether the plan's programs run to their ends, which only plans of several sizes or k, and of
+  // streams with replicas, are in doubt about: the verifier's word.
   bool runs(const Plan& plan);
 
   // What replica 0 of the stage computes over the mini-batch, and its reduction, wherever the

@@ -60,4 +60,27 @@ Trace simulate_plan(const Plan& plan, const Graph& graph, const Cluster& cluster
   return run(lowered, plan, graph, cluster, costs, options, extrapolate);
 }
 
+Trace simulate_samples(const Plan& plan, std::int64_t samples, const Graph& graph,
+                       const Cluster& cluster, const CostModel& costs) {
+  const Schedule lowered = lower(build_schedule(plan, graph, samples), plan, graph);
+  return run(lowered, plan, graph, cluster, costs, {}, /*skip_repeats=*/true);
+}
+
+SteadyState simulate_steady(const Plan& plan, const Graph& graph, const Cluster& cluster,
+                            const CostModel& costs) {
+  const std::int64_t samples = schedule_samples(plan);
+  const Trace once = simulate_samples(plan, samples, graph, cluster, costs);
+  const Trace twice = simulate_samples(plan, 2 * samples, graph, cluster, costs);
+  const auto mini_batches = static_cast<double>(samples / plan.mini_batch);
+  SteadyState steady;
+  steady.mini_batch_s = (twice.iteration_s - once.iteration_s) / mini_batches;
+  double busy_s = 0;
+  for (std::size_t r = 0; r < once.ranks.size(); ++r) {
+    busy_s += twice.ranks[r].busy_s - once.ranks[r].busy_s;
+  }
+  const double all_s = mini_batches * static_cast<double>(once.ranks.size()) * steady.mini_batch_s;
+  if (all_s > 0) steady.bubble_fraction = 1 - busy_s / all_s;
+  return steady;
+}
+
 }  // namespace graphpipe

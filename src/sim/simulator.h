@@ -25,11 +25,25 @@ struct SimulateOptions {
 Trace simulate(const Schedule& lowered, const Plan& plan, const Graph& graph,
                const Cluster& cluster, const CostModel& costs, SimulateOptions options = {});
 
-// The iteration over plan.mini_batch samples: builds, lowers and simulates. With
+// The iteration over plan.mini_batch samples, of an asynchronous plan the stream over
+// schedule_samples(): builds, lowers and simulates. With
 // `extrapolate`, repetitions of a steady state are counted instead of run: the same
 // result to the last bit, in time that does not grow with the number of micro-batches
 // where the state repeats. Traces with events are always run in full.
 Trace simulate_plan(const Plan& plan, const Graph& graph, const Cluster& cluster,
                     const CostModel& costs, SimulateOptions options = {}, bool extrapolate = false);
+
+// What a mini-batch of an asynchronous plan takes once the pipeline has filled: what as many again
+// add to a stream of schedule_samples().
+struct SteadyState {
+  double mini_batch_s = 0;
+  double bubble_fraction = 0;
+};
+SteadyState simulate_steady(const Plan& plan, const Graph& graph, const Cluster& cluster,
+                            const CostModel& costs);
+
+// An iteration over so many samples, or a stream of them, extrapolated.
+Trace simulate_samples(const Plan& plan, std::int64_t samples, const Graph& graph,
+                       const Cluster& cluster, const CostModel& costs);
 
 }  // namespace graphpipe

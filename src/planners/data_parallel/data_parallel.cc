@@ -21,6 +21,10 @@ Plan one_stage(const Problem& problem, const Plan& empty, std::int64_t micro_bat
   for (int d = 0; d < problem.cluster->device_count(); ++d) stage.devices.emplace_back(d);
   stage.micro_batch = micro_batch;
   stage.in_flight_samples = micro_batch;
+  if (plans_streams(problem)) {
+    stage.replication = Replication::kRoundRobin;
+    stage.in_flight_samples *= static_cast<std::int64_t>(stage.devices.size());
+  }
   plan.stages.push_back(std::move(stage));
   return plan;
 }
@@ -38,7 +42,8 @@ PlanResult plan_data_parallel(const Problem& problem, const Budget& /*budget*/) 
     return result;
   }
   const std::vector<std::int64_t> sizes = micro_batch_sizes(problem);
-  if (sizes.back() < devices) {
+  const int least = plans_streams(problem) ? 1 : devices;  // samples of a micro-batch
+  if (sizes.back() < least) {
     result.reason = fmt::format(
         "{} devices can't split the largest micro-batch of {} samples; {} devices or fewer would "
         "do",
@@ -50,7 +55,7 @@ PlanResult plan_data_parallel(const Problem& problem, const Budget& /*budget*/) 
   const std::int64_t limit = table.device().memory_bytes;
   std::vector<std::pair<double, Plan>> found;  // by iteration_floor_s()
   for (const std::int64_t b : sizes) {
-    if (b < devices) continue;
+    if (b < least) continue;
     Plan plan = one_stage(problem, empty, b);
     const StageMemory memory =
         stage_memory(plan, *problem.graph, *problem.costs, table.device(), StageId(0));

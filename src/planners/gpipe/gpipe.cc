@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "plan/stage_memory.h"
+#include "planners/in_flight.h"
 #include "planners/stage_tps.h"
 
 namespace graphpipe {
@@ -130,6 +131,10 @@ class ChainPlanner {
     }
     plan.edges = data_edges(*problem_.graph, plan.stages);
     add_chain_order(plan);
+    if (plans_streams(problem_)) {  // without a flush there is no end to all forwards
+      plan.schedule = ScheduleKind::k1F1B;
+      set_in_flight(plan, least_in_flight(plan));
+    }
     return plan;
   }
 

@@ -35,6 +35,9 @@ constexpr double kHopelessSize = 1.1;
 // Where nothing fits by the bound, stages may exceed it by this.
 constexpr double kBeyondBound = 1.1;
 
+// Where it fits by the bound and not by the plan, stages may take this part of it.
+constexpr double kWithinBound[] = {0.75, 0.5, 0.35};
+
 class GraphPlanner {
  public:
   GraphPlanner(const Problem& problem, const Budget& budget)
@@ -65,6 +68,7 @@ class GraphPlanner {
       propose();
     }
     search_beyond_bound();
+    search_within_bound(sizes);
     result.candidates = ranked();
     result.work = work_;
     if (!result.candidates.empty()) {
@@ -105,6 +109,18 @@ class GraphPlanner {
       search(rules, {b});
       propose();
       if (candidates_.size() == before) return;
+    }
+  }
+
+  // Of a stream's stages it is one from below where widths differ.
+  void search_within_bound(const std::vector<std::int64_t>& sizes) {
+    if (!plans_streams(problem_)) return;
+    for (const double share : kWithinBound) {
+      if (stopped_ || !candidates_.empty()) return;
+      SearchRules rules;
+      rules.memory_share = share;
+      search(rules, sizes);
+      propose();
     }
   }
 

@@ -47,6 +47,7 @@ PlanDraft estimate_draft(const Problem& problem, const Pieces& pieces, const Sta
   const auto tasks = static_cast<double>(costs.micro_batches() + strategy.levels - 1);
   double reduction = 0;
   for (const StageDraft& stage : strategy.stages) {
+    if (plans_streams(problem)) break;  // a part of the time per sample
     reduction = std::max(reduction, reduction_s(problem, pieces, stage, costs.width(stage.width)));
   }
   const double steady = tasks * strategy.tps_s * static_cast<double>(costs.micro_batch());
@@ -66,6 +67,9 @@ Plan make_plan(const CostTable& table, const Plan& empty, const Pieces& pieces,
     stage.devices = std::move(devices[s]);
     stage.micro_batch = draft.micro_batch;
     stage.in_flight_samples = draft.micro_batch;
+    if (plans_streams(problem) && stage.devices.size() > 1) {
+      stage.replication = Replication::kRoundRobin;
+    }
     plan.stages.push_back(std::move(stage));
   }
   canonicalise(plan, *problem.graph, table.facts().needs);

@@ -34,7 +34,7 @@ PlanMemory::PlanMemory(SearchContext& context, const StageCosts& costs, const Pl
 bool PlanMemory::fits(const Plan& plan, StageId id) const {
   const StageParts& parts = stages_[id.index()];
   const std::int64_t b = costs_.micro_batch();
-  if (parts.width >= 0) {
+  if (parts.width >= 0 && !is_asynchronous(plan.weights)) {
     std::int64_t window = depth_;
     for (const Stage& stage : plan.stages) {
       window = std::max(window, (stage.in_flight_samples + b - 1) / b);

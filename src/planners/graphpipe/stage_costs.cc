@@ -70,8 +70,9 @@ const SampleColumn& ColumnStore::at(std::int64_t samples) {
 }
 
 StageCosts::StageCosts(ColumnStore& store, std::int64_t micro_batch, const SearchRules& rules)
-    : b_(micro_batch), rules_(rules) {
-  const Problem& problem = store.table().problem();
+    : b_(micro_batch), problem_(store.table().problem()), rules_(rules) {
+  const Problem& problem = problem_;
+  const bool streams = plans_streams(problem);
   m_ = divide_up(problem.mini_batch, b_);
   devices_ = rules.devices > 0 ? rules.devices : problem.cluster->device_count();
   memory_limit_bytes_ = store.table().device().memory_bytes;
@@ -81,16 +82,26 @@ StageCosts::StageCosts(ColumnStore& store, std::int64_t micro_batch, const Searc
   std::vector<int> widths = rules.widths.empty() ? sensible_widths(devices_) : rules.widths;
   if (!problem.options.data_parallel) widths = {1};
   for (const int d : widths) {
-    if (d > devices_ || d > b_) break;
-    const std::int64_t samples = divide_up(b_, d);
-    if (!widths_.empty() && widths_.back().samples == samples) continue;
-    widths_.push_back({d, samples, &store.at(samples)});
+    if (d > devices_ || d > (streams ? m_ : b_)) break;
+    const std::int64_t samples = streams ? b_ : divide_up(b_, d);
+    if (!streams && !widths_.empty() && widths_.back().samples == samples) continue;
+    widths_.push_back({d, samples, &store.at(samples), streams ? d : 1});
   }
 }
 
 double StageCosts::compute_tps_s(Span span, int i) const {
   const std::vector<double>& before = widths_[at(i)].column->compute_s;
-  return (before[at(span.end)] - before[at(span.begin)]) / static_cast<double>(b_);
+  return (before[at(span.end)] - before[at(span.begin)]) /
+         static_cast<double>(b_ * widths_[at(i)].turns);
+}
+
+// Of replicas that sum their gradients after each round.
+double StageCosts::reduction_tps_s(const StageSums& sums, const Width& width) const {
+  if (width.turns < 2 || problem_.options.weights == WeightPolicy::k2bw) return 0;
+  const Level& node = problem_.cluster->levels[0];
+  const Link& link = width.devices <= node.group_size ? node.link : link_;
+  return problem_.costs->reduce_s(sums.gradient_bytes, width.devices, link) /
+         static_cast<double>(b_ * width.turns);
 }
 
 double StageCosts::tps_s(const StageSums& sums, std::span<const Span> spans, int i,
@@ -103,11 +114,12 @@ double StageCosts::tps_s(const StageSums& sums, std::span<const Span> spans, int
       tps += (before[at(span.end)] - before[at(span.begin)]) / static_cast<double>(b_);
     }
   }
+  tps += reduction_tps_s(sums, widths_[at(i)]);
   if (sums.crossing == 0) return tps;
   const std::int64_t n = widths_[at(i)].samples;
   const std::int64_t bytes = std::max(sums.in.of(n), sums.out.of(n));
   const double link_s = static_cast<double>(bytes) / link_.bandwidth_bytes_per_s + link_.latency_s;
-  return std::max(tps, link_s / static_cast<double>(b_));
+  return std::max(tps, link_s / static_cast<double>(b_ * widths_[at(i)].turns));
 }
 
 double StageCosts::tps_at_level_s(const StageSums& sums, std::span<const Span> spans, int i,
@@ -177,9 +189,28 @@ std::int64_t StageCosts::memory_without_messages(const StageSums& sums, std::spa
       rules_.message_buffers
           ? reduction_bound_bytes(sums.gradient_bytes, sums.largest_gradient_bytes, holders)
           : 0;
+  if (plans_streams(problem_)) {  // with each step, whatever is in flight
+    return sums.static_bytes + versions_bytes(sums, tasks) + values + beside_bytes +
+           std::max({worst, reduction, sums.step_bytes});
+  }
   // Reductions begin within the last task's backward.
   const std::int64_t most = std::max(values, saved + reduction);
   return sums.static_bytes + std::max(worst + most + beside_bytes, sums.step_bytes);
+}
+
+// Of weights beside the newest, with so many tasks in flight. Vertical sync may keep more.
+std::int64_t StageCosts::versions_bytes(const StageSums& sums, std::int64_t tasks) const {
+  switch (problem_.options.weights) {
+    case WeightPolicy::kSynchronous:
+    case WeightPolicy::kNaive:
+      return 0;
+    case WeightPolicy::kStash:
+    case WeightPolicy::kVerticalSync:
+      return (tasks - 1) * sums.gradient_bytes;
+    case WeightPolicy::k2bw:
+      return sums.gradient_bytes;
+  }
+  return 0;
 }
 
 // Of gradients that wait, see op_task_memory(); of those that come in parts or from several

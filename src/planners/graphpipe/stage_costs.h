@@ -3,6 +3,9 @@
 // Symbols: b  micro-batch;  d  width;  n = ceil(b / d), samples of a task;  M  number of
 //          micro-batches;  level  in-flight samples over b: a sink has level 1, a stage one
 //          more than the highest of its successors
+// In plans of streams (PlanOptions::weights) replicas take turns: n = b, levels are rounds of the
+// replicas (from below, where stages differ in width), a round ends in a reduction, and memory has
+// the versions of weights.
 
 #pragma once
 
@@ -98,7 +101,10 @@ class StageCosts {
     int devices = 1;
     std::int64_t samples = 1;  // n
     const SampleColumn* column = nullptr;
+    int turns = 1;  // replicas that take micro-batches in turn: those of streams
   };
+  double reduction_tps_s(const StageSums& sums, const Width& width) const;
+  std::int64_t versions_bytes(const StageSums& sums, std::int64_t tasks) const;
   std::int64_t tight_message_bytes(const StageSums& sums, std::int64_t samples) const;
   std::int64_t loose_message_bytes(const StageSums& sums, std::int64_t samples,
                                    std::int64_t window) const;
@@ -114,6 +120,7 @@ class StageCosts {
   std::int64_t memory_limit_bytes_;
   std::int64_t bound_limit_bytes_;  // by the rules' share
   bool recompute_;
+  const Problem& problem_;
   Link link_;
   SearchRules rules_;
   std::vector<Width> widths_;

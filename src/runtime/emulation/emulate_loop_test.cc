@@ -54,8 +54,8 @@ Emulated emulate(const TestPlan& made, std::int64_t iterations = 1,
 }
 
 std::vector<std::vector<std::string>> programs(const TestPlan& made) {
-  const Schedule lowered =
-      lower(build_schedule(made.plan, made.graph, made.plan.mini_batch), made.plan, made.graph);
+  const Schedule lowered = lower(build_schedule(made.plan, made.graph, schedule_samples(made.plan)),
+                                 made.plan, made.graph);
   std::vector<std::vector<std::string>> result;
   for (std::size_t r = 0; r < lowered.ranks.size(); ++r) {
     std::vector<std::string>& program = result.emplace_back();
@@ -103,6 +103,24 @@ INSTANTIATE_TEST_SUITE_P(
         PlanSpec{.edges = "0>1 1>2", .samples = 3, .kind = ScheduleKind::kZbH1, .stages = 3},
         PlanSpec{.edges = "0>1 1>2 2>3", .samples = 2, .on = {0, 1, 0, 1}, .stages = 4}),
     [](const auto& one) { return "Plan" + std::to_string(one.index); });
+
+// One run of all mini-batches, of which the steady ones are measured.
+TEST(EmulateLoop, RunsAStreamOfAnAsynchronousPlan) {
+  const TestPlan made = make_plan({.edges = "0>1",
+                                   .widths = {2, 1},
+                                   .in_turn = {true, false},
+                                   .weights = WeightPolicy::kStash,
+                                   .stages = 2});
+  const Emulated emulated = emulate(made);
+  EXPECT_EQ(emulated.actions, programs(made));
+  ASSERT_EQ(emulated.lines.size(), 2);
+  const std::string& done = emulated.lines.back();
+  EXPECT_EQ(numbers_in(done, "measured_peak_bytes"), numbers_in(done, "predicted_peak_bytes"));
+  EXPECT_EQ(numbers_in(done, "iterations"),
+            std::vector{static_cast<double>(schedule_samples(made.plan))});
+  ASSERT_EQ(numbers_in(done, "measured_iteration_s").size(), 1);
+  EXPECT_GT(numbers_in(done, "measured_iteration_s")[0], 0);
+}
 
 TEST(EmulateLoop, SaysHowFarTimesAreStretched) {
   const TestPlan made = make_plan({.edges = "0>1", .samples = 2, .stages = 2});

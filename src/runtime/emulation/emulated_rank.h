@@ -32,6 +32,8 @@ class EmulatedRank {
   void before(const Action& action) { current_ = action; }
   void after(const Action& action);
 
+  double own_time_s() const { return now_s_; }  // of wall_s()
+
   // Of the iteration that has ended.
   double busy_s() const { return busy_s_; }  // stretched
   // How long after its own time the rank came out of its last wait, and at most.

@@ -54,12 +54,22 @@ void TransferModel::add_buckets() {
   const int first = static_cast<int>(servers_.size());
   for (std::size_t r = 0; r < lowered_.ranks.size(); ++r) add_resource(1);
   for (const Bucket& bucket : lowered_.buckets) {
-    Lane lane{.transfers = 1};
+    Lane lane;
     for (const RankId rank : bucket.ranks) {
       lane.ranks.push_back(rank.value);
       lane.resources.push_back(first + rank.value);
     }
     lanes_.push_back(std::move(lane));
+  }
+  // Every holder has the same; a stream has one with every step.
+  for (std::size_t b = 0; b < lowered_.buckets.size(); ++b) {
+    Lane& lane = lanes_[static_cast<std::size_t>(first_bucket_lane_) + b];
+    const RankId holder = lowered_.buckets[b].ranks.front();
+    for (ActionCursor at(lowered_, plan_, holder); !at.done(); at.next()) {
+      const Action& action = at.action();
+      if (action.kind != ActionKind::kStartReduce) continue;
+      if (action.bucket == static_cast<int>(b)) ++lane.transfers;
+    }
   }
 }
 
