@@ -33,6 +33,7 @@ struct Prediction {
   double bubble_fraction = 0;
   double stretch = 1;
   double all_s = 0;  // of the whole run, before it is stretched
+  bool stream = false;
 };
 
 double stretch_of(const LoadedPlan& loaded, std::int64_t samples) {
@@ -54,7 +55,7 @@ Prediction predict(const LoadedPlan& loaded, std::int64_t iterations) {
   const SteadyState steady = simulate_steady(plan, loaded.graph, loaded.cluster, *loaded.costs);
   const Trace stream = simulate_samples(plan, samples, loaded.graph, loaded.cluster, *loaded.costs);
   return {steady.mini_batch_s, steady.bubble_fraction, stretch_of(loaded, samples),
-          stream.iteration_s};
+          stream.iteration_s, true};
 }
 
 // "3 iterations of 12 ms", "a stream of mini-batches of 12 ms".
@@ -114,11 +115,13 @@ class EmulationDisplay {
     done.predicted_iteration_s = prediction_.iteration_s;
     done.emulation->predicted_bubble_fraction = prediction_.bubble_fraction;
     print_out(json_ ? to_json_line(done) : emulated_text(done));
-    if (done.emulation->late_s <= kLateShare * done.emulation->wall_s) return;
+    const double run_s =  // that ends with what is late
+        done.emulation->wall_s * static_cast<double>(prediction_.stream ? done.iterations : 1);
+    if (done.emulation->late_s <= kLateShare * run_s) return;
     print_note(
         fmt::format("this machine was {} behind at the end of an iteration of {}: it is too "
                     "busy for these ranks, and the times are too long",
-                    seconds_text(done.emulation->late_s), seconds_text(done.emulation->wall_s)));
+                    seconds_text(done.emulation->late_s), seconds_text(run_s)));
   }
 
   bool json_;

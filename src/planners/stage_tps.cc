@@ -161,7 +161,8 @@ class Floor {
   std::int64_t rounds(const Stage& stage) const {
     const bool turns = stage.replication == Replication::kRoundRobin;
     const std::int64_t width = turns ? static_cast<std::int64_t>(stage.devices.size()) : 1;
-    if (plan_.weights == WeightPolicy::k2bw) return 1;  // how many there are it does not know
+    const std::int64_t group = table_.problem().options.stream_mini_batch;
+    if (plan_.weights == WeightPolicy::k2bw) return group > 0 ? plan_.mini_batch / group : 1;
     return plan_.mini_batch / (stage.micro_batch * width);
   }
 

@@ -10,8 +10,8 @@ Plan as_run(Plan plan, const Problem& problem) {
 }
 
 Trace simulate_iteration(const Plan& plan, const Problem& problem) {
-  return simulate_samples(plan, problem.mini_batch, *problem.graph, *problem.cluster,
-                          *problem.costs);
+  return simulate_samples(as_run(plan, problem), problem.mini_batch, *problem.graph,
+                          *problem.cluster, *problem.costs);
 }
 
 }  // namespace graphpipe

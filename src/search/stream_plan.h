@@ -12,9 +12,8 @@ namespace graphpipe {
 // mini-batches, with the policy's steps, the versions of weights in memory and replicas that take
 // turns. Samples in flight are chosen again: no more than make it faster, so that weights are
 // young. Its iteration_s is what a mini-batch takes in the steady state, and there is no lower
-// bound. Micro-batches are mini-batches; of 2BW they have options.micro_batches[0] samples, and
-// the search sums gradients once in the stream, the estimate with every mini-batch. Requires: an
-// asynchronous policy; of 2BW one size that divides the mini-batch.
+// bound. Micro-batches are mini-batches; of 2BW they have options.micro_batches[0] samples.
+// Requires: an asynchronous policy; of 2BW one size that divides the mini-batch.
 SearchResult search_stream_plan(const Planner& planner, const Problem& problem, WeightPolicy policy,
                                 double time_limit_s = 0);
 

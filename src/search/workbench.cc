@@ -153,7 +153,9 @@ double Workbench::stage_s(const Stage& stage) {
   const double reduction_s = problem().costs->reduce_s(
       estimator_.gradient_bytes(stage.ops), width, slowest_link(*problem().cluster, stage.devices));
   if (plans_streams(problem())) {  // with each round
-    const std::int64_t rounds = problem().mini_batch / (stage.micro_batch * width);
+    const bool groups = problem().options.weights == WeightPolicy::k2bw;
+    const std::int64_t rounds = problem().mini_batch / (groups ? problem().options.stream_mini_batch
+                                                               : stage.micro_batch * width);
     return seconds + static_cast<double>(rounds) * reduction_s;
   }
   // It may begin within the last task.

@@ -97,11 +97,13 @@ double StageCosts::compute_tps_s(Span span, int i) const {
 
 // Of replicas that sum their gradients after each round.
 double StageCosts::reduction_tps_s(const StageSums& sums, const Width& width) const {
-  if (width.turns < 2 || problem_.options.weights == WeightPolicy::k2bw) return 0;
+  if (width.turns < 2) return 0;
   const Level& node = problem_.cluster->levels[0];
   const Link& link = width.devices <= node.group_size ? node.link : link_;
+  const bool groups = problem_.options.weights == WeightPolicy::k2bw;
+  const std::int64_t samples = groups ? problem_.options.stream_mini_batch : b_ * width.turns;
   return problem_.costs->reduce_s(sums.gradient_bytes, width.devices, link) /
-         static_cast<double>(b_ * width.turns);
+         static_cast<double>(samples);
 }
 
 double StageCosts::tps_s(const StageSums& sums, std::span<const Span> spans, int i,
