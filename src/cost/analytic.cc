@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "cost/kept_tensors.h"
+#include "graph/custom_op.h"
 #include "graph/functions.h"
 
 namespace graphpipe {
@@ -191,6 +192,7 @@ double forward_work(const Graph& graph, OpId id, std::int64_t samples, int multi
     case OpKind::kBinaryCrossEntropy:
     case OpKind::kCorrect:
     case OpKind::kOpaque:
+    case OpKind::kCustom:
       return static_cast<double>(units_of(graph, op, samples)) *
              forward_flops_per_sample(graph, id);
   }
@@ -323,6 +325,7 @@ std::int64_t extra_saved_bytes(const Graph& graph, const Operator& op, std::int6
     case OpKind::kResize:
     case OpKind::kCorrect:
     case OpKind::kOpaque:
+    case OpKind::kCustom:
       return 0;
   }
   GP_CHECK(false, "operator {} has no kind", op.name);
@@ -359,8 +362,6 @@ std::int64_t inner_bytes(const Graph& graph, const Operator& op, std::int64_t sa
   }
   return outputs_bytes(graph, op, samples);
 }
-
-bool has_backward(OpKind kind) { return kind != OpKind::kCorrect; }
 
 bool has_trainable(const Graph& graph, const Operator& op) {
   return std::ranges::any_of(op.params, [&](ParamId p) { return graph.param(p).trainable; });
@@ -417,7 +418,7 @@ OpCost AnalyticCosts::op_cost(const Graph& graph, OpId id, std::int64_t samples,
             .saved_bytes =
                 phase == Phase::kForward ? extra_saved_bytes(graph, op, samples, device) : 0};
   }
-  if (!has_backward(op.kind)) return {};
+  if (!passes_gradient(op)) return {};
   const std::int64_t params = params_bytes(graph, op);
   // The gradient of a table is dense: all its rows are written.
   const double gradient = is_lookup(op.kind) ? static_cast<double>(params) : 0;

@@ -1,6 +1,7 @@
 #include "cost/kept_tensors.h"
 
 #include "base/error.h"
+#include "graph/custom_op.h"
 #include "graph/functions.h"
 
 namespace graphpipe {
@@ -32,6 +33,8 @@ bool runtime_keeps_input(const Operator& op, std::size_t input) {
     }
     case OpKind::kElementwise:
       return elementwise_function(op.text("function")).keeps_operands;
+    case OpKind::kCustom:
+      return custom_op(op).backward && custom_op(op).keeps_inputs;
     case OpKind::kCrossEntropy:  // the target; of logits their softmax
       return input == 1;
     case OpKind::kSoftmax:
@@ -69,6 +72,7 @@ bool runtime_keeps_output(const Operator& op) {
   }
   if (op.kind == OpKind::kReduce) return reduction_keeps_result(op.text("function"));
   if (op.kind == OpKind::kAlongAxis) return along_axis_keeps_result(op.text("function"));
+  if (op.kind == OpKind::kCustom) return custom_op(op).backward && custom_op(op).keeps_outputs;
   return op.kind == OpKind::kRelu || op.kind == OpKind::kSoftmax || op.kind == OpKind::kSigmoid ||
          op.kind == OpKind::kTanh;
 }

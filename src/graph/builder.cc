@@ -105,6 +105,22 @@ std::vector<TensorId> GraphBuilder::add_op(
   return graph_.ops.back().outputs;
 }
 
+std::vector<TensorId> GraphBuilder::custom(
+    const std::string& name, const std::string& function, std::vector<TensorId> inputs,
+    std::vector<ParamId> params, std::vector<std::pair<std::string, Attribute>> attributes) {
+  for (const TensorId t : inputs) tensor_of(graph_, name, t);
+  attributes.emplace_back("function", function);
+  std::ranges::sort(attributes, {}, &std::pair<std::string, Attribute>::first);
+  const Operator op{name, OpKind::kCustom, attributes, inputs, params, {}};
+  const std::size_t outputs = infer_outputs(graph_, op, name).size();
+  std::vector<std::string> names;
+  for (std::size_t i = 0; outputs > 1 && i < outputs; ++i) {
+    names.push_back(fmt::format("{}.{}", name, i));
+  }
+  return add_op(name, OpKind::kCustom, std::move(inputs), std::move(params), std::move(attributes),
+                std::move(names));
+}
+
 TensorId GraphBuilder::linear(const std::string& name, TensorId x, std::int64_t out, bool bias) {
   const std::int64_t in = last_dimension(graph_, name, x);
   std::vector<ParamId> params{param(name + ".weight", {out, in}, fan_in_init(in))};

@@ -95,6 +95,12 @@ class GraphBuilder {
   TensorId binary_cross_entropy(const std::string& name, TensorId logits, TensorId target);
   TensorId correct(const std::string& name, TensorId logits, TensorId target);
 
+  // One of the program's own, registered as `function` (graph/custom_op.h). Outputs are called
+  // as the operator where there is one, NAME.0, NAME.1, ... where there are several.
+  std::vector<TensorId> custom(const std::string& name, const std::string& function,
+                               std::vector<TensorId> inputs, std::vector<ParamId> params = {},
+                               std::vector<std::pair<std::string, Attribute>> attributes = {});
+
   // Any operator; what the methods above call. Parameters are added with param().
   std::vector<TensorId> add_op(const std::string& name, OpKind kind, std::vector<TensorId> inputs,
                                std::vector<ParamId> params,

@@ -2,6 +2,7 @@
 // matrix product the counts per element are rough, since memory decides there.
 
 #include "base/error.h"
+#include "graph/custom_op.h"
 #include "graph/functions.h"
 #include "graph/graph.h"
 
@@ -103,6 +104,13 @@ double forward_flops_per_sample(const Graph& graph, OpId id) {
     case OpKind::kExpand:
     case OpKind::kOpaque:
       return 0;
+    case OpKind::kCustom: {
+      const CustomOp& own = custom_op(op);
+      if (own.flops_per_sample) return own.flops_per_sample(custom_types(graph, op));
+      double written = 0;
+      for (const TensorId output : op.outputs) written += elements(graph.tensor(output).shape);
+      return written;
+    }
   }
   GP_CHECK(false, "operator kind {}", static_cast<int>(op.kind));
 }

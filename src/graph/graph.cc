@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "graph/custom_op.h"
 #include "graph/op_rules.h"
 
 namespace graphpipe {
@@ -153,7 +154,7 @@ std::vector<bool> needs_gradient(const Graph& graph) {
   // Forward: what depends on a trainable parameter, through floating tensors.
   std::vector<bool> trainable(graph.tensors.size(), false);
   for (const Operator& op : graph.ops) {
-    if (op.kind == OpKind::kCorrect) continue;
+    if (!passes_gradient(op)) continue;
     const bool any = std::any_of(op.params.begin(), op.params.end(),
                                  [&](ParamId p) { return graph.param(p).trainable; }) ||
                      std::any_of(op.inputs.begin(), op.inputs.end(),

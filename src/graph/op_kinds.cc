@@ -126,6 +126,8 @@ OpRules make_rules(OpKind kind) {
                {"forward_s", kNumber},
                {"loss", kFlag},
                {"saved_bytes", kInteger}}};
+    case OpKind::kCustom:
+      return {"custom", 1, kAnyCount, 0, kAnyCount, {{"function", kText}}, true};
   }
   GP_CHECK(false, "operator kind {}", static_cast<int>(kind));
 }
@@ -152,6 +154,7 @@ const AttributeRule* find_rule(const OpRules& rules, std::string_view name) {
 void check_attribute(const Operator& op, const OpRules& rules, const std::string& name,
                      const Attribute& value, const std::string& where) {
   const AttributeRule* rule = find_rule(rules, name);
+  if (rule == nullptr && rules.more_attributes) return;
   if (rule == nullptr) {
     std::vector<std::string> known;
     for (const AttributeRule& r : rules.attributes) known.emplace_back(r.name);

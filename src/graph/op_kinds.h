@@ -83,9 +83,13 @@ enum class OpKind {
   // attributes backward_s and forward_s (seconds a sample), elements (of each output), loss,
   // saved_bytes (a sample, beyond inputs and outputs). It can be planned and not trained.
   kOpaque,
+
+  // A user's own, registered by the program that builds or runs the graph (graph/custom_op.h):
+  // any inputs and parameters; attribute function is its name, others are its own.
+  kCustom,
 };
 
-inline constexpr int kOpKindCount = static_cast<int>(OpKind::kOpaque) + 1;
+inline constexpr int kOpKindCount = static_cast<int>(OpKind::kCustom) + 1;
 
 std::string_view op_kind_name(OpKind kind);  // "linear", "layer_norm", ...
 std::optional<OpKind> parse_op_kind(std::string_view name);

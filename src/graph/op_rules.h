@@ -25,6 +25,7 @@ struct OpRules {
   int min_params = 0;
   int max_params = 0;
   std::vector<AttributeRule> attributes;  // sorted by name; all must be there
+  bool more_attributes = false;           // others may be there too
 };
 
 inline constexpr int kAnyCount = 1 << 20;  // the most inputs that an operator may have

@@ -194,6 +194,9 @@ std::vector<Tensor> batch_norm_outputs(const ShapeRule& r);
 std::vector<Tensor> split_outputs(const ShapeRule& r);
 std::vector<Tensor> pad_outputs(const ShapeRule& r);
 std::vector<Tensor> opaque_outputs(const ShapeRule& r);
+// custom_op.cc
+std::vector<Tensor> custom_outputs(const Graph& graph, const ShapeRule& r,
+                                   const std::string& where);
 // `gates` matrices of the state's width stand in each parameter.
 std::vector<Tensor> recurrent_outputs(const ShapeRule& r, std::int64_t gates);
 

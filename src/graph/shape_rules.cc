@@ -288,6 +288,8 @@ std::vector<Tensor> infer_outputs(const Graph& graph, const Operator& op,
       return class_loss(r);
     case OpKind::kOpaque:
       return opaque_outputs(r);
+    case OpKind::kCustom:
+      return custom_outputs(graph, r, where);
   }
   GP_CHECK(false, "operator kind {}", static_cast<int>(op.kind));
 }

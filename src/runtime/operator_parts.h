@@ -32,6 +32,12 @@ std::vector<at::Tensor> split(const at::Tensor& x, std::int64_t axis,
                               const std::vector<std::int64_t>& sizes);
 at::Tensor pad(const at::Tensor& x, const Operator& op);
 
+// custom_op_run.cc: a user's own (graph/custom_op.h).
+std::vector<at::Tensor> run_custom_op(const Graph& graph, const Operator& op,
+                                      const std::vector<at::Tensor>& inputs,
+                                      const std::vector<at::Tensor>& params,
+                                      const OpContext& context);
+
 // LSTM or GRU from a state of zeros. x: (B, T, I); params: w_ih, w_hh, b_ih, b_hh -> (B, T, H)
 at::Tensor recurrent(const at::Tensor& x, const std::vector<at::Tensor>& params, OpKind kind);
 

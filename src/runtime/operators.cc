@@ -291,6 +291,8 @@ std::vector<at::Tensor> forward_op(const Graph& graph, const Operator& op,
       throw RunError(fmt::format(
           "operator \"{}\" stands for an imported profile: it can be planned and not run",
           op.name));
+    case OpKind::kCustom:
+      return run_custom_op(graph, op, inputs, params, context);
   }
   GP_CHECK(false, "operator kind {}", static_cast<int>(op.kind));
 }

@@ -12,6 +12,7 @@
 #include "base/counter_random.h"
 #include "cost/kept_tensors.h"
 #include "graph/builder.h"
+#include "graph/custom_op.h"
 #include "runtime/parameters.h"
 
 namespace graphpipe {
@@ -196,6 +197,53 @@ OneOp gather_op() {
   return one;
 }
 
+// y = factor * scale * x^3. The backward reads x, or else takes it from y.
+CustomOp cube_op(const std::string& name, bool keeps_inputs) {
+  CustomOp op;
+  op.name = name;
+  op.keeps_inputs = keeps_inputs;
+  op.keeps_outputs = !keeps_inputs;
+  op.outputs = [](const CustomTypes& types) { return std::vector{types.inputs[0]}; };
+  op.forward = [](const CustomForward& run) {
+    const auto x = run.inputs[0].values<double>();
+    const double scale = run.params[0].values<double>()[0] * run.op.number("factor");
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      run.outputs[0].values<double>()[i] = scale * x[i] * x[i] * x[i];
+    }
+  };
+  op.backward = [](const CustomBackward& run) {
+    EXPECT_EQ(run.samples, kBatch);
+    EXPECT_EQ(static_cast<bool>(run.inputs[0]), !static_cast<bool>(run.outputs[0]));
+    const auto gradient = run.output_gradients[0].values<double>();
+    const double scale = run.params[0].values<double>()[0] * run.op.number("factor");
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      const double x = run.inputs[0] ? run.inputs[0].values<double>()[i]
+                                     : std::cbrt(run.outputs[0].values<double>()[i] / scale);
+      run.input_gradients[0].values<double>()[i] += gradient[i] * scale * 3 * x * x;
+      run.param_gradients[0].values<double>()[0] +=
+          gradient[i] * run.op.number("factor") * x * x * x;
+    }
+  };
+  return op;
+}
+
+std::vector<OneOp> custom_examples() {
+  static const bool registered = [] {
+    register_custom_op(cube_op("cube", true));
+    register_custom_op(cube_op("cube-by-output", false));
+    return true;
+  }();
+  EXPECT_TRUE(registered);
+  std::vector<OneOp> examples;
+  for (const char* name : {"cube", "cube-by-output"}) {
+    examples.push_back(one_op({{2, 3}}, [&](GraphBuilder& g, const std::vector<TensorId>& x) {
+      const ParamId scale = g.param("scale", {1}, {InitKind::kOnes, 0});
+      g.custom("o", name, x, {scale}, {{"factor", 0.5}});
+    }));
+  }
+  return examples;
+}
+
 // Of each kind, one or more. The compiler names a kind that misses here.
 std::vector<OneOp> examples(OpKind kind) {
   using G = GraphBuilder;
@@ -334,6 +382,8 @@ std::vector<OneOp> examples(OpKind kind) {
           one_op({{4}, {4}}, [](G& g, const Ids& x) { g.binary_cross_entropy("o", x[0], x[1]); })};
     case OpKind::kCorrect:
       return {class_op([](G& g, TensorId x, TensorId y) { g.correct("o", x, y); }, classes)};
+    case OpKind::kCustom:
+      return custom_examples();
     case OpKind::kOpaque:  // cannot run
       return {};
   }

@@ -675,6 +675,8 @@ class Exporter {
       case OpKind::kBinaryCrossEntropy:
       case OpKind::kCorrect:
         fail("is a loss or a metric that other operators read, which is not exported");
+      case OpKind::kCustom:
+        fail("is an operator of a program's own, which ONNX does not have");
       case OpKind::kOpaque:
         fail("stands for an imported profile: what it computes is not known");
     }
