@@ -123,6 +123,7 @@ std::optional<BiasBaseline> bias_baseline(const Dataset& dataset, const Split& s
   const Field* film = scalar_field(dataset, "film", DType::kInt64);
   const Field* rating = scalar_field(dataset, "rating", DType::kFloat32);
   if (!user || !film || !rating) return std::nullopt;
+  if (!user->data || !film->data || !rating->data) return std::nullopt;  // samples made by code
   const std::vector<std::int64_t> users = distinct_values(*user, split);
   const std::vector<std::int64_t> films = distinct_values(*film, split);
   const auto read = [&](const std::vector<std::int64_t>& samples) {

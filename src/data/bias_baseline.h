@@ -16,7 +16,7 @@ struct BiasBaseline {
   double regularisation = 0;  // chosen on the validation split
 };
 
-// None where the data set has no fields "user", "film" (int64) and "rating" (float32).
+// None where the data set has no fields in memory: "user", "film" (int64) and "rating" (float32).
 std::optional<BiasBaseline> bias_baseline(const Dataset& dataset, const Split& split);
 
 }  // namespace graphpipe

@@ -10,6 +10,12 @@ namespace graphpipe {
 
 std::int64_t Field::bytes_per_sample() const { return dtype_bytes(dtype) * element_count(shape); }
 
+void Dataset::read(const Field& field, std::span<const std::int64_t>, std::byte*) const {
+  throw InputError(
+      "data set " + name(),
+      "field \"" + field.name + "\" has no data, and the data set no read() of its own");
+}
+
 const Field* Dataset::field(const std::string& name) const {
   for (const Field& field : fields()) {
     if (field.name == name) return &field;

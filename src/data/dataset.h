@@ -1,8 +1,8 @@
 // Data sets: samples that every rank reads by id. Without libtorch.
 //
-// A data set is a folder with manifest.json and one little-endian, row-major binary file
-// a field (docs/formats.md). Fields are called as the graph's inputs; files are mapped,
-// not read.
+// A data set is code of one's own (derive from Dataset), or a folder with manifest.json and one
+// little-endian, row-major binary file a field (docs/formats.md). Fields are called as the graph's
+// inputs; files are mapped, not read.
 
 #pragma once
 
@@ -21,16 +21,23 @@ struct Field {
   std::string name;
   DType dtype = DType::kFloat32;
   std::vector<std::int64_t> shape;  // of one sample
-  const std::byte* data = nullptr;  // samples() * bytes_per_sample
+  const std::byte* data =
+      nullptr;  // samples() * bytes_per_sample; null: Dataset::read() makes them
   std::int64_t bytes_per_sample() const;
 };
 
+// To load samples by code of one's own, derive from it: fields() without data, and read().
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::string name() const = 0;
   virtual std::int64_t samples() const = 0;
   virtual const std::vector<Field>& fields() const = 0;
+  // Writes the field's samples with these ids one after another, ids.size() *
+  // bytes_per_sample() bytes. Called by several ranks at a time, each for the inputs that it
+  // needs; the same id gives the same numbers whoever asks, and however often. Only for fields
+  // without data.
+  virtual void read(const Field& field, std::span<const std::int64_t> ids, std::byte* out) const;
   const Field* field(const std::string& name) const;  // null: not there
 };
 
@@ -39,7 +46,7 @@ std::unique_ptr<Dataset> open_dataset(const std::string& folder);
 
 // Writes a folder that open_dataset() opens (making it where it is not there), the
 // manifest last. Throws InputError(PATH, ...) where a file cannot be written. Requires:
-// the fields' names will do as names of files.
+// the fields' names will do as names of files, and they have data.
 void write_dataset(const Dataset& dataset, const std::string& folder);
 
 // Random samples that fit the graph's inputs: floats normal, integers below what their

@@ -94,6 +94,7 @@ void write_dataset(const Dataset& dataset, const std::string& folder) {
   for (const Field& field : dataset.fields()) {
     manifest.fields.push_back({field.name, field.dtype, field.shape, field.name + ".bin"});
     const std::int64_t bytes = dataset.samples() * field.bytes_per_sample();
+    GP_CHECK(field.data != nullptr, "field {} has no data", field.name);
     write_file(folder + "/" + manifest.fields.back().file,
                {reinterpret_cast<const char*>(field.data), static_cast<std::size_t>(bytes)});
   }

@@ -87,6 +87,12 @@ at::Tensor BatchReader::read(TensorId input, std::span<const std::int64_t> ids) 
   std::vector<std::int64_t> sizes = {static_cast<std::int64_t>(ids.size())};
   sizes.insert(sizes.end(), tensor.shape.begin(), tensor.shape.end());
   at::Tensor batch = at::empty(sizes, scalar_type(tensor.dtype));
+  if (field->data == nullptr) {
+    at::Tensor own =
+        field->dtype == tensor.dtype ? batch : at::empty(sizes, scalar_type(field->dtype));
+    dataset_.read(*field, ids, static_cast<std::byte*>(own.data_ptr()));
+    return own.to(batch.scalar_type());
+  }
   if (field->dtype == tensor.dtype) {
     copy_rows(*field, ids, batch.data_ptr());
   } else if (field->dtype == DType::kFloat32) {

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "graph/builder.h"
 #include "runtime/batch_reader.h"
 #include "runtime/counting_allocator.h"
+#include "runtime/operators.h"
 #include "runtime/parameters.h"
 
 namespace graphpipe {
@@ -112,6 +114,38 @@ TEST(BatchReader, GathersRowsInTheOrderOfTheIds) {
   EXPECT_EQ(batch[0].item<std::int64_t>(), 13);
   EXPECT_EQ(batch[1].item<std::int64_t>(), 10);
   EXPECT_EQ(batch[2].item<std::int64_t>(), 13);
+}
+
+// Samples made by code: field "x" of sample i is (i, 10 i).
+class Multiples : public Dataset {
+ public:
+  Multiples() { fields_ = {{"x", DType::kFloat64, {2}}}; }
+  std::string name() const override { return "multiples"; }
+  std::int64_t samples() const override { return 100; }
+  const std::vector<Field>& fields() const override { return fields_; }
+  void read(const Field& field, std::span<const std::int64_t> ids, std::byte* out) const override {
+    EXPECT_EQ(field.name, "x");
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const auto id = static_cast<double>(ids[i]);
+      const std::array<double, 2> row = {id, 10 * id};
+      std::memcpy(out + i * sizeof row, row.data(), sizeof row);
+    }
+  }
+
+ private:
+  std::vector<Field> fields_;
+};
+
+TEST(BatchReader, HasSamplesMadeByCode) {
+  const std::vector<std::int64_t> ids = {7, 3};
+  for (const DType dtype : {DType::kFloat64, DType::kFloat32}) {
+    GraphBuilder g("g", dtype);
+    g.input("x", {2});
+    const at::Tensor batch = BatchReader(g.graph(), Multiples()).read(g.graph().inputs[0], ids);
+    EXPECT_EQ(batch.scalar_type(), scalar_type(dtype));
+    EXPECT_EQ(batch[0][1].item<double>(), 70);
+    EXPECT_EQ(batch[1][0].item<double>(), 3);
+  }
 }
 
 TEST(BatchReader, ConvertsBetweenFloatingTypes) {
