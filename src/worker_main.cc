@@ -34,6 +34,7 @@
 #include "job/status.h"
 #include "runtime/counting_allocator.h"
 #include "runtime/emulation/emulate_loop.h"
+#include "runtime/parameters.h"
 #include "runtime/profiler.h"
 #include "runtime/rank_trainer.h"
 #include "runtime/thread_ranks.h"
@@ -210,16 +211,7 @@ void check_rank(int count) {
 
 void save_weights(const std::string& folder, const Graph& graph,
                   const std::map<std::string, at::Tensor>& held) {
-  Weights weights;
-  for (const Parameter& param : graph.params) {
-    const auto found = held.find(param.name);
-    if (found == held.end()) continue;
-    const at::Tensor values = found->second.contiguous();
-    const auto* bytes = static_cast<const char*>(values.data_ptr());
-    weights[param.name] = {param.dtype, param.shape,
-                           std::make_shared<const std::string>(bytes, values.nbytes())};
-  }
-  write_file(saved_weights_path(folder, worker().rank), to_safetensors(weights));
+  write_file(saved_weights_path(folder, worker().rank), to_safetensors(held_weights(graph, held)));
 }
 
 void train(Run& run) {
@@ -301,7 +293,17 @@ void profile(Run& run) {
                                     TransportKind::kAuto);
   status.set_phase("profile");
   const ProfileOptions options{
-      .model = job.model, .samples = job.profile_samples, .repeats = job.profile_repeats};
+      .model = job.model,
+      .samples = job.profile_samples,
+      .repeats = job.profile_repeats,
+      .cache = job.profile_cache,
+      .fresh = job.profile_fresh,
+      .on_known = [](std::int64_t known, std::int64_t all) {
+        if (known == 0) return;
+        print_line(fmt::format(
+            "{} of {} measurements were made before on this machine; --fresh makes them anew",
+            known, all));
+      }};
   const Profile result =
       measure_profile(run.inputs.graph, options, *run.transport,
                       [&](const std::string& signature) { status.set_note(signature); });
@@ -338,7 +340,7 @@ bool parse_arguments(int argc, char** argv) {
 
 int worker_main(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == "--version") {
-    fmt::print("graphpipe-worker {}\n", GP_VERSION);
+    fmt::print("graphpipe-worker {}, {}\n", GP_VERSION, library_name());
     return 0;
   }
   Run run;

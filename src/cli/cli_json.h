@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "job/train_lines.h"
@@ -44,13 +43,10 @@ std::string simulate_json(const Trace& trace, const std::optional<SteadyState>& 
                           const Schedule& schedule, const Plan& plan);
 std::string verify_json(const Verification& verification);
 
+std::string json_library();  // "nlohmann-json 3.11.2"
+
 // What tells a plan's graph from this one: the first operator that differs. `plan_json` is
 // the text of a plan that parse_plan() took.
 std::string plan_difference(const std::string& plan_json, const Graph& graph);
-
-// A line that rank 0 of a training run writes; monostate where it is none of them.
-using TrainLine =
-    std::variant<std::monostate, IterationLine, EmulatedIterationLine, EvaluationLine, DoneLine>;
-TrainLine parse_train_line(const std::string& line);
 
 }  // namespace graphpipe

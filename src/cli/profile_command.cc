@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 
 #include "base/error.h"
@@ -26,7 +27,16 @@ struct ProfileFlags {
   std::string output;
   int repeats = 5;
   int ranks = 1;
+  bool fresh = false;
 };
+
+// Where measurements are kept between profiles.
+std::string cache_folder() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  if (cache != nullptr && *cache != 0) return std::string(cache) + "/graphpipe/profiles";
+  return home == nullptr ? "" : std::string(home) + "/.cache/graphpipe/profiles";
+}
 
 std::string profile_text(const Profile& profile) {
   std::size_t failed = 0;
@@ -40,9 +50,9 @@ std::string profile_text(const Profile& profile) {
                       profile.entries.size() - failed, profile.device, profile.library,
                       profile.load, profile.cores);
   if (profile.transfer_bytes_per_s > 0) {
-    text +=
-        fmt::format("between ranks: latency {}, {}/s\n", seconds_text(profile.transfer_latency_s),
-                    bytes_text(profile.transfer_bytes_per_s));
+    text += fmt::format("between ranks: latency {}, {}/s (messages within {:.0f} % of that line)\n",
+                        seconds_text(profile.transfer_latency_s),
+                        bytes_text(profile.transfer_bytes_per_s), 100 * profile.transfer_residual);
   }
   return text;
 }
@@ -84,6 +94,8 @@ void run_profile(const ProfileFlags& flags, CommandLine& line) {
   job.profile_samples = sample_counts(flags.micro_batch);
   job.profile_repeats = flags.repeats;
   job.profile_load = flags.ranks;
+  job.profile_cache = cache_folder();
+  job.profile_fresh = flags.fresh;
   write_job_graph(job.folder, graph);
   write_job(job);
   const LaunchResult result = run_workers(worker, job, flags.ranks, [&](const std::string& text) {
@@ -116,6 +128,8 @@ void add_profile_command(CLI::App& app, CommandLine& line) {
       ->capture_default_str();
   command->add_option("--repeats", flags->repeats, "measurements, of which the median is taken")
       ->capture_default_str();
+  command->add_flag("--fresh", flags->fresh,
+                    "measure all, also what was measured on this machine before");
   command->add_option("-o,--output", flags->output, "where to write the profile");
   command->callback([flags, &line] { run_profile(*flags, line); });
 }

@@ -16,10 +16,12 @@
 #include "cli/inputs.h"
 #include "cli/job_folder.h"
 #include "cli/progress.h"
+#include "cost/profile_json.h"
 #include "data/dataset.h"
 #include "graph/weights.h"
 #include "job/launcher.h"
 #include "models/onnx/export.h"
+#include "plan/calibration.h"
 #include "report/text_report.h"
 
 namespace graphpipe {
@@ -33,6 +35,7 @@ struct TrainFlags {
   std::string rate_schedule = "constant";
   std::string save_weights;
   std::string save_onnx;
+  std::string calibrate;
   bool emulate = false;
   TrainOptions train;
 };
@@ -221,6 +224,31 @@ void save(const TrainFlags& flags, const Graph& graph, const Weights& weights) {
   write_file(flags.save_onnx, to_onnx(export_onnx(graph, weights, "--save-onnx")));
 }
 
+// The profile that the plan was made with, corrected by what the stages took.
+void calibrate(const TrainFlags& flags, const LoadedPlan& loaded, const DoneLine& done) {
+  std::vector<double> measured_s(loaded.plan.stages.size(), 0);
+  for (const StageReport& stage : done.stages) {
+    measured_s[static_cast<std::size_t>(stage.stage)] = stage.measured_s;
+  }
+  const auto& costs = dynamic_cast<const ProfiledCosts&>(*loaded.costs);
+  write_file(flags.calibrate, to_json(calibrated_profile(costs.profile(), loaded.plan, loaded.graph,
+                                                         loaded.cluster, measured_s)));
+}
+
+void check_calibrate(const TrainFlags& flags, const LoadedPlan& loaded) {
+  if (flags.calibrate.empty()) return;
+  if (flags.emulate) throw InputError("--calibrate", "does not go with --emulate");
+  if (shares_devices(loaded.plan)) {
+    throw InputError("--calibrate",
+                     "the plan has several stages on a device, of which only the sum is measured");
+  }
+  if (loaded.profile_path.empty()) {
+    throw InputError("--calibrate",
+                     "corrects the profile that the plan was made with, and there "
+                     "is none; give --profile");
+  }
+}
+
 void check_emulate_flags(const TrainFlags& flags) {
   const auto refuse = [](const char* flag) {
     throw InputError(flag, "does not go with --emulate, which computes and trains nothing");
@@ -244,6 +272,7 @@ void run_train(TrainFlags flags, CommandLine& line) {
   LoadedPlan loaded(flags.plan, flags.profile);
   if (!flags.emulate) check_can_compute(loaded.graph, flags.plan);
   if (!flags.save_onnx.empty()) check_can_export(loaded.graph);
+  check_calibrate(flags, loaded);
   check_stream(flags, loaded.plan);
   const std::string worker = require_worker();
   choose_optimizer(flags, flags.train, loaded.plan);
@@ -286,6 +315,7 @@ void run_train(TrainFlags flags, CommandLine& line) {
   if (job.train.save_weights) {
     save(flags, loaded.graph, trained_weights(folder.path(), devices_used(loaded.plan)));
   }
+  if (!flags.calibrate.empty()) calibrate(flags, loaded, display.done());
   if (!line.json) print_out(done_text(display.done()));
 }
 
@@ -335,6 +365,8 @@ void add_train_command(CLI::App& app, CommandLine& line) {
                    "of messages between ranks: auto (memory where ranks share a machine) or gloo")
       ->capture_default_str();
   command->add_option("--profile", flags->profile, "measured costs; default: those of the plan");
+  command->add_option("--calibrate", flags->calibrate,
+                      "write the plan's profile there, corrected by what the stages took");
   command->add_option("--save-weights", flags->save_weights,
                       "write the trained weights there, as safetensors");
   command->add_option("--save-onnx", flags->save_onnx, "write the trained model there, as ONNX");

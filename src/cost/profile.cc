@@ -154,6 +154,12 @@ void validate(const Profile& profile, const std::string& where) {
       check_point(entry.points[i], fmt::format("{}: /entries/{}/points/{}", where, signature, i));
     }
   }
+  for (const auto& [signature, entry] : profile.entries) {
+    if (std::isfinite(entry.calibration) && entry.calibration > 0) continue;
+    throw InputError(fmt::format("{}: /entries/{}/calibration", where, signature),
+                     fmt::format("F2: expected a positive factor, found {}", entry.calibration));
+  }
+  check_figure(profile.transfer_residual, where + ": /transfer_residual");
   check_figure(profile.action_overhead_s, where + ": /action_overhead_s");
   check_figure(profile.transfer_latency_s, where + ": /transfer_latency_s");
   check_figure(profile.transfer_bytes_per_s, where + ": /transfer_bytes_per_s");
@@ -196,6 +202,7 @@ OpCost ProfiledCosts::op_cost(const Graph& graph, OpId op, std::int64_t samples,
   const auto seconds = forward ? &ProfilePoint::forward_s : &ProfilePoint::backward_s;
   OpCost cost;
   cost.seconds = curve(points, samples, [seconds](const ProfilePoint& p) { return p.*seconds; });
+  cost.seconds *= entry->calibration;
   cost.seconds /= std::max(1.0, static_cast<double>(profile_.load) / profile_.cores);
   if (phase == Phase::kBackwardInput || phase == Phase::kBackwardWeight) cost.seconds /= 2;
   cost.workspace_bytes = bytes_on_curve(points, samples, &ProfilePoint::workspace_bytes);

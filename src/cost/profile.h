@@ -24,6 +24,9 @@ struct ProfilePoint {
 struct ProfileEntry {
   std::vector<ProfilePoint> points;  // samples ascending, distinct
   std::string failure;               // non-empty: not measured, and why
+  // What stages took in a run over what these points say: times are multiplied by it
+  // (plan/calibration.h).
+  double calibration = 1;
 };
 
 struct Profile {
@@ -36,13 +39,16 @@ struct Profile {
   double action_overhead_s = 0;   // of the runtime, per task
   double transfer_latency_s = 0;  // between two ranks of this machine; 0: not measured
   double transfer_bytes_per_s = 0;
+  // How far measured messages are from latency + bytes / bandwidth: the root of the mean square
+  // of (measured - line) / measured.
+  double transfer_residual = 0;
   std::map<std::string, ProfileEntry> entries;  // by op_signature()
 };
 
 // Invariants, checked by validate():
 //   F1  every entry has points with ascending sample counts, or a failure
-//   F2  times are finite, forward ones positive (an operator without a backward has 0 for
-//       it), bytes and the other figures not negative
+//   F2  times are finite, forward ones and calibrations positive (an operator without a
+//       backward has 0 for it), bytes and the other figures not negative
 void validate(const Profile& profile, const std::string& where);
 
 // Between two measured sample counts the cost is interpolated; beyond the last it grows

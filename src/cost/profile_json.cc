@@ -29,7 +29,7 @@ ProfilePoint read_point(const JsonReader& json) {
 }
 
 ProfileEntry read_entry(const JsonReader& json) {
-  json.only({"points", "failure"});
+  json.only({"points", "failure", "calibration"});
   ProfileEntry entry;
   if (json.has("points")) {
     for (const JsonReader& point : json["points"].items()) {
@@ -37,12 +37,14 @@ ProfileEntry read_entry(const JsonReader& json) {
     }
   }
   if (json.has("failure")) entry.failure = json["failure"].string();
+  if (json.has("calibration")) entry.calibration = json["calibration"].number();
   return entry;
 }
 
 Json written(const ProfileEntry& entry) {
   Json json = Json::object();
   if (!entry.failure.empty()) json["failure"] = entry.failure;
+  if (entry.calibration != 1) json["calibration"] = entry.calibration;
   for (const ProfilePoint& point : entry.points) {
     json["points"].push_back({{"samples", point.samples},
                               {"forward_s", point.forward_s},
@@ -59,7 +61,8 @@ Profile parse_profile(std::string_view text, const std::string& file) {
   const Json document = parse_json(text, file);
   const JsonReader json(document, file);
   json.only({"format", "version", "model", "graph_hash", "device", "library", "load", "cores",
-             "action_overhead_s", "transfer_latency_s", "transfer_bytes_per_s", "entries"});
+             "action_overhead_s", "transfer_latency_s", "transfer_bytes_per_s", "transfer_residual",
+             "entries"});
   json.expect_format(kFormat, kVersion, "a profile", "profile anew with this program");
   Profile profile;
   profile.model = json["model"].string();
@@ -71,6 +74,9 @@ Profile parse_profile(std::string_view text, const std::string& file) {
   profile.action_overhead_s = json["action_overhead_s"].number();
   profile.transfer_latency_s = json["transfer_latency_s"].number();
   profile.transfer_bytes_per_s = json["transfer_bytes_per_s"].number();
+  if (json.has("transfer_residual")) {
+    profile.transfer_residual = json["transfer_residual"].number();
+  }
   for (const auto& [signature, entry] : json["entries"].members()) {
     profile.entries.emplace(signature, read_entry(entry));
   }
@@ -92,6 +98,7 @@ std::string to_json(const Profile& profile) {
                          {"action_overhead_s", profile.action_overhead_s},
                          {"transfer_latency_s", profile.transfer_latency_s},
                          {"transfer_bytes_per_s", profile.transfer_bytes_per_s},
+                         {"transfer_residual", profile.transfer_residual},
                          {"entries", std::move(entries)}};
   return document.dump(2) + "\n";
 }

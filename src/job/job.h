@@ -63,8 +63,10 @@ struct Job {
   TrainOptions train;                         // kinds "train" and "emulate", which needs no data
   std::vector<std::int64_t> profile_samples;  // kind "profile"
   int profile_repeats = 5;
-  int profile_load = 1;  // how many workers measure at the same time
-  std::string model;     // the MODEL argument
+  int profile_load = 1;        // how many workers measure at the same time
+  std::string profile_cache;   // folder of what was measured before; "": none is kept
+  bool profile_fresh = false;  // measures what is there too
+  std::string model;           // the MODEL argument
   friend bool operator==(const Job&, const Job&) = default;
 };
 

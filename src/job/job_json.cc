@@ -106,16 +106,20 @@ std::vector<std::int64_t> read_samples(const JsonReader& json) {
 }
 
 void read_profile(const JsonReader& json, Job& job) {
-  json.only({"samples", "repeats", "load"});
+  json.only({"samples", "repeats", "load", "cache", "fresh"});
   job.profile_samples = read_samples(json["samples"]);
   job.profile_repeats = static_cast<int>(json["repeats"].integer_at_least(1));
   job.profile_load = static_cast<int>(json["load"].integer_at_least(1));
+  job.profile_cache = json["cache"].string();
+  job.profile_fresh = json["fresh"].boolean();
 }
 
 Json profile_json(const Job& job) {
   return {{"samples", job.profile_samples},
           {"repeats", job.profile_repeats},
-          {"load", job.profile_load}};
+          {"load", job.profile_load},
+          {"cache", job.profile_cache},
+          {"fresh", job.profile_fresh}};
 }
 
 }  // namespace

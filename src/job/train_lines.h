@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace graphpipe {
@@ -77,6 +78,11 @@ struct DoneLine {
   std::vector<StageReport> stages;
   std::optional<EmulationReport> emulation;  // of `train --emulate`, which has no metrics
 };
+
+// Any of them; monostate where a line is none.
+using TrainLine =
+    std::variant<std::monostate, IterationLine, EmulatedIterationLine, EvaluationLine, DoneLine>;
+TrainLine parse_train_line(const std::string& line);
 
 // Without the end of the line.
 std::string to_json_line(const IterationLine& line);

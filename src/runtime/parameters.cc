@@ -92,6 +92,19 @@ void scale(const at::Tensor& values, double factor) {
   if (values.defined() && factor != 1) values.mul_(factor);
 }
 
+Weights held_weights(const Graph& graph, const std::map<std::string, at::Tensor>& held) {
+  Weights weights;
+  for (const Parameter& param : graph.params) {
+    const auto found = held.find(param.name);
+    if (found == held.end()) continue;
+    const at::Tensor values = found->second.contiguous();
+    const auto* bytes = static_cast<const char*>(values.data_ptr());
+    weights[param.name] = {param.dtype, param.shape,
+                           std::make_shared<const std::string>(bytes, values.nbytes())};
+  }
+  return weights;
+}
+
 double sum_of_squares(const at::Tensor& values) {
   if (!values.defined()) return 0;
   const at::Tensor flat = values.contiguous();

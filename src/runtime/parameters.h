@@ -6,14 +6,20 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
+#include <string>
 
 #include "graph/graph.h"
+#include "graph/weights.h"
 
 namespace graphpipe {
 
 // A leaf that asks for a gradient where the parameter is trainable. Values are drawn in
 // double and rounded, so float32 and float64 models start from the same numbers.
 at::Tensor make_parameter(const Parameter& parameter, std::uint64_t seed);
+
+// The values of those of the graph's parameters that are `held`, by name.
+Weights held_weights(const Graph& graph, const std::map<std::string, at::Tensor>& held);
 
 // The sum of squares in double, in a fixed order; 0 where the tensor is undefined.
 double sum_of_squares(const at::Tensor& values);

@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <map>
 #include <thread>
 
 #include "base/error.h"
+#include "cost/profile_cache.h"
 #include "job/fault.h"
 #include "runtime/task_overhead.h"
 
@@ -28,16 +30,6 @@ std::string cpu_name() {
     }
   }
   return "unknown";
-}
-
-std::string library_name() {
-  std::string name = fmt::format("libtorch {}", TORCH_VERSION);
-  // There where the matrix library behind it is OpenBLAS.
-  using ConfigFunction = char* (*)();
-  if (void* symbol = dlsym(RTLD_DEFAULT, "openblas_get_config")) {
-    name += fmt::format(", {}", reinterpret_cast<ConfigFunction>(symbol)());
-  }
-  return name;
 }
 
 // What each rank measured, a row a (signature, sample count), summed over the ranks.
@@ -77,12 +69,43 @@ class SharedPoints {
 // The first line of what the library says; the rest is where in its source.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
+// Takes turns on the cores as the ranks of a run do (see profiler.h).
+double turns_of(const Profile& profile) {
+  return std::max(1.0, static_cast<double>(profile.load) / profile.cores);
+}
+
+// A row a (signature, sample count): those of the cache, which rank 0 reads for all.
+SharedPoints known_points(const std::vector<std::pair<std::string, OpId>>& ops,
+                          const ProfileOptions& options, const Profile& machine,
+                          Transport& transport) {
+  const std::size_t counts = options.samples.size();
+  SharedPoints known(ops.size() * counts);
+  if (transport.rank() == 0 && !options.cache.empty() && !options.fresh) {
+    const Profile cached = load_profile_cache(options.cache, machine);
+    std::int64_t found = 0;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      const auto entry = cached.entries.find(ops[i].first);
+      if (entry == cached.entries.end()) continue;
+      for (const ProfilePoint& point : entry->second.points) {
+        const auto at = std::ranges::lower_bound(options.samples, point.samples);
+        if (at == options.samples.end() || *at != point.samples) continue;
+        known.put(i * counts + static_cast<std::size_t>(at - options.samples.begin()), point);
+        ++found;
+      }
+    }
+    if (options.on_known) options.on_known(found, static_cast<std::int64_t>(ops.size() * counts));
+  }
+  known.exchange(transport);
+  return known;
+}
+
 std::map<std::string, ProfileEntry> measure_entries(
-    const Graph& graph, const ProfileOptions& options, Transport& transport,
+    const Graph& graph, const ProfileOptions& options, const Profile& machine, Transport& transport,
     const std::function<void(const std::string&)>& progress) {
   const std::map<std::string, OpId> chosen = representatives(graph);
   const std::vector<std::pair<std::string, OpId>> ops(chosen.begin(), chosen.end());
   const std::size_t counts = options.samples.size();
+  SharedPoints known = known_points(ops, options, machine, transport);
   SharedPoints points(ops.size() * counts);
   std::vector<std::string> failures(ops.size());
   transport.barrier();
@@ -94,9 +117,13 @@ std::map<std::string, ProfileEntry> measure_entries(
     const std::size_t at = (first + i) % ops.size();
     progress(ops[at].first);
     for (std::size_t j = 0; j < counts; ++j) {
+      if (known.is_measured(at * counts + j)) continue;
       try {
-        points.put(at * counts + j, measure_op(graph, ops[at].second, options.samples[j],
-                                               options.repeats, options.least_s));
+        ProfilePoint point =
+            measure_op(graph, ops[at].second, options.samples[j], options.repeats, options.least_s);
+        point.forward_s *= turns_of(machine);
+        point.backward_s *= turns_of(machine);
+        points.put(at * counts + j, point);
       } catch (const std::exception& error) {
         failures[at] = fmt::format("{} samples: {}", options.samples[j], first_line(error.what()));
       }
@@ -109,23 +136,14 @@ std::map<std::string, ProfileEntry> measure_entries(
     ProfileEntry& entry = entries[ops[i].first];
     for (std::size_t j = 0; j < counts; ++j) {
       const std::size_t row = i * counts + j;
-      if (points.is_measured(row)) entry.points.push_back(points.take(row, options.samples[j]));
+      SharedPoints& from = known.is_measured(row) ? known : points;
+      if (from.is_measured(row)) entry.points.push_back(from.take(row, options.samples[j]));
     }
     if (entry.points.empty()) {
       entry.failure = failures[i].empty() ? "failed on every rank" : failures[i];
     }
   }
   return entries;
-}
-
-void scale_to_wall_time(Profile& profile) {
-  const double turns = std::max(1.0, static_cast<double>(profile.load) / profile.cores);
-  for (auto& [signature, entry] : profile.entries) {
-    for (ProfilePoint& point : entry.points) {
-      point.forward_s *= turns;
-      point.backward_s *= turns;
-    }
-  }
 }
 
 // One message there and one back, `rounds` times; the least one-way time.
@@ -149,6 +167,16 @@ double ping_pong_s(Transport& transport, std::int64_t bytes, int rounds) {
 }
 
 }  // namespace
+
+std::string library_name() {
+  std::string name = fmt::format("libtorch {}", TORCH_VERSION);
+  // There where the matrix library behind it is OpenBLAS.
+  using ConfigFunction = char* (*)();
+  if (void* symbol = dlsym(RTLD_DEFAULT, "openblas_get_config")) {
+    name += fmt::format(", {}", reinterpret_cast<ConfigFunction>(symbol)());
+  }
+  return name;
+}
 
 std::map<std::string, OpId> representatives(const Graph& graph) {
   const std::vector<bool> needs = needs_gradient(graph);
@@ -183,8 +211,15 @@ TransferLine fit_transfer_line(const std::vector<TransferTime>& times) {
   const double determinant = w * wxx - wx * wx;
   if (determinant <= 0) return {};
   const double slope = (w * wxt - wx * wt) / determinant;
-  if (slope <= 0) return {wt / w, 0};
-  return {std::max(0.0, (wt - slope * wx) / w), 1 / slope};
+  TransferLine line = slope <= 0 ? TransferLine{wt / w, 0}
+                                 : TransferLine{std::max(0.0, (wt - slope * wx) / w), 1 / slope};
+  double squares = 0;
+  for (const TransferTime& time : times) {
+    const double fit = line.latency_s + (slope <= 0 ? 0 : time.bytes * slope);
+    squares += (fit - time.seconds) * (fit - time.seconds) / (time.seconds * time.seconds);
+  }
+  line.residual = std::sqrt(squares / static_cast<double>(times.size()));
+  return line;
 }
 
 TransferLine measure_transfers(Transport& transport, int repeats) {
@@ -206,19 +241,23 @@ Profile measure_profile(const Graph& graph, const ProfileOptions& options, Trans
   profile.library = library_name();
   profile.load = transport.size();
   profile.cores = static_cast<int>(std::thread::hardware_concurrency());
-  profile.entries = measure_entries(graph, options, transport, progress);
-  scale_to_wall_time(profile);
+  profile.entries = measure_entries(graph, options, profile, transport, progress);
+  if (transport.rank() == 0 && !options.cache.empty()) {
+    store_profile_cache(options.cache, profile);
+  }
   progress("messages between ranks");
   const TransferLine line = measure_transfers(transport, options.repeats);
-  at::Tensor shared = at::zeros({2}, at::kDouble);
+  at::Tensor shared = at::zeros({3}, at::kDouble);
   double* values = shared.data_ptr<double>();
   if (transport.rank() == 0) {
     values[0] = line.latency_s;
     values[1] = line.bytes_per_s;
+    values[2] = line.residual;
   }
   transport.all_reduce_sum(shared);
   profile.transfer_latency_s = values[0];
   profile.transfer_bytes_per_s = values[1];
+  profile.transfer_residual = values[2];
   progress("the executor");
   profile.action_overhead_s = measure_task_overhead_s(transport);
   return profile;

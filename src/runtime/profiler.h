@@ -22,11 +22,18 @@
 
 namespace graphpipe {
 
+// "libtorch 1.13.1, OpenBLAS 0.3.21 ...": what operators are computed by.
+std::string library_name();
+
 struct ProfileOptions {
   std::string model;                  // the MODEL argument, for the profile
   std::vector<std::int64_t> samples;  // ascending
   int repeats = 5;                    // of which the median is taken
   double least_s = 0.001;             // of one measurement, repeated to get there
+  std::string cache = "";             // folder of what was measured before; "": all is measured
+  bool fresh = false;                 // measures what the cache has too
+  // Told by rank 0 how many of the points were there before; may be empty.
+  std::function<void(std::int64_t known, std::int64_t all)> on_known = {};
 };
 
 // The operator that stands for each signature: the one with the most gradients to compute;
@@ -36,7 +43,8 @@ std::map<std::string, OpId> representatives(const Graph& graph);
 // Measures every distinct operator signature once per sample count, forward and backward,
 // with random inputs, on every rank at the same time; messages between ranks 0 and 1; and
 // what the executor takes per task. Figures are means over the ranks. An operator that
-// fails is recorded with its message, and the rest goes on. `progress` is told what is
+// fails is recorded with its message, and the rest goes on. Points that the cache has are taken
+// from there, and new ones are put there. `progress` is told what is
 // measured next. Collective; the same on every rank.
 // Requires: install_counting_allocator().
 Profile measure_profile(const Graph& graph, const ProfileOptions& options, Transport& transport,
@@ -52,6 +60,7 @@ ProfilePoint measure_op(const Graph& graph, OpId op, std::int64_t samples, int r
 struct TransferLine {
   double latency_s = 0;
   double bytes_per_s = 0;
+  double residual = 0;  // root of the mean square of the relative errors
 };
 struct TransferTime {
   double bytes = 0;

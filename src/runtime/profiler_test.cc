@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "base/error.h"
@@ -102,6 +104,15 @@ TEST(FitTransferLine, FindsTheLineThatTimesLieOn) {
   EXPECT_NEAR(line.bytes_per_s, 2e9, 1);
 }
 
+TEST(FitTransferLine, SaysHowFarTimesAreFromTheLine) {
+  const auto residual = [](double second) {
+    return fit_transfer_line({{1000, 1e-4}, {2000, second}, {3000, 3e-4}}).residual;
+  };
+  EXPECT_NEAR(residual(2e-4), 0, 1e-12);
+  EXPECT_GT(residual(1.5e-4), 0.05);
+  EXPECT_LT(residual(1.5e-4), 0.3);
+}
+
 TEST(FitTransferLine, KnowsNoBandwidthWhereTimesDoNotGrow) {
   const TransferLine line = fit_transfer_line({{256, 1e-4}, {4096, 1e-4}});
   EXPECT_NEAR(line.latency_s, 1e-4, 1e-12);
@@ -147,6 +158,36 @@ TEST(MeasureProfile, GivesEveryRankTheSameProfileOfEverySignature) {
     ASSERT_NE(other, profiles[1].entries.end());
     EXPECT_EQ(other->second.points[1].forward_s, entry->second.points[1].forward_s);
   }
+}
+
+TEST(MeasureProfile, TakesFromTheCacheWhatItHas) {
+  install_counting_allocator();
+  const Graph graph = small_model();
+  const std::string folder = testing::TempDir() + "/gp_profiler_test_" + std::to_string(getpid());
+  std::int64_t known = -1;
+  ProfileOptions options{.model = "small", .samples = {1, 4}, .repeats = 1, .least_s = 0};
+  options.cache = folder;
+  options.on_known = [&](std::int64_t found, std::int64_t) { known = found; };
+  const auto measured = [&] {
+    auto transports = connect_threads(1, 20);
+    return measure_profile(graph, options, *transports[0], [](const auto&) {}).entries;
+  };
+  const auto signatures = static_cast<std::int64_t>(graph.op_count()) - 1;
+  const auto first = measured();
+  EXPECT_EQ(known, 0);
+  options.samples = {1, 4, 8};
+  const auto second = measured();
+  EXPECT_EQ(known, 2 * signatures);
+  for (const auto& [signature, entry] : first) {
+    const ProfileEntry& again = second.at(signature);
+    ASSERT_EQ(again.points.size(), 3);
+    EXPECT_EQ(again.points[1].forward_s, entry.points[1].forward_s) << signature;
+  }
+  options.fresh = true;
+  known = -1;
+  measured();
+  EXPECT_EQ(known, -1);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(MeasureProfile, RecordsWhatFailsAndGoesOn) {
