@@ -34,7 +34,8 @@ find_graphpipe() {
     return
   fi
   # The newest of the built ones.
-  ls -t "$(dirname "$0")"/../build/*/bin/graphpipe 2>/dev/null | head -n 1
+  ls -t "$(dirname "$0")"/../build/*/bin/graphpipe 2>/dev/null | head -n 1 | grep . && return
+  command -v graphpipe
 }
 graphpipe=$(find_graphpipe)
 [ -x "$graphpipe" ] || fail "no graphpipe program; build it, or set GRAPHPIPE to it"

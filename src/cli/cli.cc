@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -13,8 +14,11 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/cli_json.h"
 #include "cli/command.h"
 #include "cli/inputs.h"
+#include "job/launcher.h"
+#include "models/onnx/libraries.h"
 
 namespace graphpipe {
 namespace {
@@ -52,6 +56,26 @@ std::string parse_message(const CLI::App& app, const CLI::ParseError& error) {
   return unknown_command(app, words.front());
 }
 
+// What the worker says of itself, in one line; it alone knows libtorch.
+std::string worker_version() {
+  const std::string worker = find_worker();
+  if (worker.empty()) return "no graphpipe-worker beside this program or on PATH";
+  std::string text;
+  if (FILE* pipe = popen(("'" + worker + "' --version").c_str(), "r")) {
+    std::array<char, 256> part{};
+    while (std::fgets(part.data(), part.size(), pipe) != nullptr) text += part.data();
+    pclose(pipe);
+  }
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+std::string version_text() {
+  return fmt::format("graphpipe {}\n{}, {}, fmt {}.{}.{}, CLI11 {}\n{}", GP_VERSION,
+                     onnx_libraries(), json_library(), FMT_VERSION / 10000, FMT_VERSION / 100 % 100,
+                     FMT_VERSION % 100, CLI11_VERSION, worker_version());
+}
+
 // CLI11 answers --help and --version by throwing too; those are successes.
 int parse_failure(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);
@@ -85,7 +109,7 @@ void add_help_command(CLI::App& app) {
 
 int run_cli(int argc, const char* const* argv) {
   CLI::App app("Plans and runs pipeline-parallel training over a DAG of stages.", "graphpipe");
-  app.set_version_flag("--version", std::string("graphpipe ") + GP_VERSION);
+  app.set_version_flag("--version", version_text, "the version, and those of the libraries");
   app.require_subcommand(1);
   app.get_formatter()->column_width(26);
   CommandLine line;

@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "models/onnx/libraries.h"
 #include "models/onnx/onnx_model.h"
 
 namespace graphpipe {
@@ -451,6 +452,11 @@ std::string to_onnx(const OnnxModel& model) {
     throw InputError("the ONNX model that is written", "is larger than the 2 GiB of a file");
   }
   return bytes;
+}
+
+std::string onnx_libraries() {
+  return fmt::format("ONNX opset {} to {}, protobuf {}", kOldestOpset, kNewestOpset,
+                     google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION));
 }
 
 }  // namespace graphpipe
