@@ -2,6 +2,7 @@
 # <graphpipe/...>: so that no other project's "graph/graph.h" can stand in for ours.
 #
 # Runs at install time. GP_SOURCE, GP_BINARY: the project's folders; CMAKE_INSTALL_PREFIX.
+cmake_minimum_required(VERSION 3.25)
 set(roots ${GP_SOURCE}/include ${GP_SOURCE}/src ${GP_BINARY}/include)
 set(staging ${GP_BINARY}/public-headers)
 file(REMOVE_RECURSE ${staging})
