@@ -59,8 +59,9 @@ TEST(CustomOp, HasTheTypesCostsAndGradientsThatItSays) {
   EXPECT_TRUE(graph.tensor(op.outputs[1]).batched);
   EXPECT_EQ(forward_flops_per_sample(graph, OpId(1)), 18);
   EXPECT_TRUE(needs_gradient(graph)[op.inputs[0].index()]);
-  EXPECT_EQ(op_signature(graph, OpId(1)),
-            "custom{function=\"types\", window=4} (float32[*,2,3]; ) -> float32[*,2,3] float32[*,2]");
+  EXPECT_EQ(
+      op_signature(graph, OpId(1)),
+      "custom{function=\"types\", window=4} (float32[*,2,3]; ) -> float32[*,2,3] float32[*,2]");
 }
 
 TEST(CustomOp, StandsInAGraphFileByItsName) {
