@@ -17,6 +17,9 @@ PlanAnswer make_plan(const Graph& graph, const Cluster& cluster, const CostModel
   if (request.mini_batch < 1) {
     throw InputError("mini_batch", fmt::format("{} is not at least 1", request.mini_batch));
   }
+  if (is_asynchronous(request.options.weights)) {
+    throw InputError("options.weights", "asynchronous plans are made by `graphpipe plan --async`");
+  }
   validate(graph, graph.name);
   validate(cluster, cluster.name);
   Problem problem;
