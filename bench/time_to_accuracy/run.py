@@ -37,7 +37,7 @@ def ways(ranks, mini_batch):
     return {
         "one device": ("--cluster", "local:1"),
         "data parallel": (*many, "--planner", "data-parallel", "--micro-batch", mini_batch),
-        "model parallel, no pipeline": (*many, *straight, "--planner", "gpipe",
+        "model parallel, no pipeline": (*many, *straight, "--planner", "gpipe", "--all-devices",
                                         "--micro-batch", mini_batch),
         "synchronous pipeline": (*many, *straight, *small),
         "stash": (*many, *straight, "--async"),
