@@ -1,10 +1,10 @@
-# gp_module(NAME DEPS room... LINK library...)
+# gp_module(NAME DEPS room... LINK library... [SHARDS n])
 #
 # Makes library gp_NAME of the *.cc below src/NAME and test program NAME_test of
-# the *_test.cc, with the label NAME. DEPS are the rooms that NAME may include;
-# tools/check_layers.py holds the includes against these calls.
+# the *_test.cc, with the label NAME, in SHARDS as gp_tests has it. DEPS are the rooms
+# that NAME may include; tools/check_layers.py holds the includes against these calls.
 function(gp_module name)
-  cmake_parse_arguments(ARG "" "" "DEPS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "SHARDS" "DEPS;LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
@@ -20,11 +20,12 @@ function(gp_module name)
   endif()
 
   if(GP_TESTS AND tests)
-    include(GoogleTest)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE gp_${name} GTest::gtest GTest::gmock GTest::gtest_main)
-    gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60
-      PROPERTIES LABELS ${name} TIMEOUT 300
-                 ENVIRONMENT "OMP_NUM_THREADS=1;GP_SHARED_DATA=${CMAKE_SOURCE_DIR}/../shared/data")
+    if(ARG_SHARDS)
+      gp_tests(${name}_test LABEL ${name} SHARDS ${ARG_SHARDS})
+    else()
+      gp_tests(${name}_test LABEL ${name})
+    endif()
   endif()
 endfunction()
