@@ -99,7 +99,12 @@ class Judge {
  public:
   Judge(const Problem& problem, std::vector<Plan> plans)
       : table_(problem), plans_(std::move(plans)) {
-    for (const Plan& plan : plans_) floor_s_.push_back(iteration_floor_s(table_, plan));
+    for (const Plan& plan : plans_) {
+      floor_s_.push_back(iteration_floor_s(table_, plan));
+      in_turns_.push_back(std::ranges::any_of(plan.stages, [](const Stage& stage) {
+        return stage.replication == Replication::kRoundRobin;
+      }));
+    }
     for (std::size_t i = 0; i < plans_.size(); ++i) waiting_.push_back({i, floor_s_[i]});
     std::ranges::stable_sort(waiting_, {}, &Waiting::floor_s);
   }
@@ -116,7 +121,8 @@ class Judge {
   }
 
   // The same after local steps: from unlike plans by steps that the estimate finds faster, and
-  // from the fastest of where they lead by steps that the simulator finds faster.
+  // from the fastest of where they lead by steps that the simulator finds faster. Plans whose
+  // replicas take turns, of which there is no estimate, come in at the end.
   void improve(SearchResult& result, const Budget& budget) {
     weigh(result.weighed);
     Workbench bench(table_);
@@ -125,6 +131,7 @@ class Judge {
         race_plans(bench, starts(bench), kMostFinals, {kEstimatedWork, budget.should_stop});
     climb(bench, found, kMostClimbs, budget);
     climb(bench, with_turns(bench, std::move(found), budget), kMostTurnsClimbs, budget);
+    climb(bench, proposed_turns(bench, budget), kMostTurnsClimbs, budget);
     result.status = PlanStatus::kInfeasible;
     settle(result);
     while (result.status != PlanStatus::kOk && !waiting_.empty()) {
@@ -160,7 +167,7 @@ class Judge {
     for (const Judged& one : judged_) plans.push_back(one.plan);
     plans.insert(plans.end(), plans_.begin(), plans_.end());
     drop_alike(plans);
-    std::int64_t end = bench.work() + kTurnsWork;
+    const std::int64_t end = bench.work() + kTurnsWork;
     const auto stopped = [&] {
       return bench.work() >= end || (budget.should_stop && budget.should_stop());
     };
@@ -171,13 +178,29 @@ class Judge {
         turned.emplace_back(bench.floor_s(one), std::move(one));
       }
     }
+    return worth_turning(bench, std::move(turned), budget);
+  }
+
+  // The same of the proposed plans whose replicas take turns.
+  std::vector<Plan> proposed_turns(Workbench& bench, const Budget& budget) {
+    std::vector<std::pair<double, Plan>> turned;
+    for (std::size_t i = 0; i < plans_.size(); ++i) {
+      if (in_turns_[i]) turned.emplace_back(floor_s_[i], plans_[i]);
+    }
+    return worth_turning(bench, std::move(turned), budget);
+  }
+
+  // Of these plans with their floors, simulated now.
+  std::vector<Plan> worth_turning(Workbench& bench, std::vector<std::pair<double, Plan>> turned,
+                                  const Budget& budget) {
     std::ranges::stable_sort(turned, {}, &std::pair<double, Plan>::first);
     double best_s = std::numeric_limits<double>::infinity();
     for (const Judged& one : judged_) best_s = std::min(best_s, one.trace.iteration_s);
-    end = bench.work() + kTurnsWork;
+    const std::int64_t end = bench.work() + kTurnsWork;
     std::vector<Plan> found;
     for (auto& [floor_s, plan] : turned) {
-      if (stopped() || floor_s >= best_s * kWorthTurning) break;
+      const bool stopped = bench.work() >= end || (budget.should_stop && budget.should_stop());
+      if (stopped || floor_s >= best_s * kWorthTurning) break;
       best_s = std::min(best_s, bench.simulated_s(plan));
       found.push_back(std::move(plan));
     }
@@ -212,6 +235,7 @@ class Judge {
   std::vector<Plan> starts(Workbench& bench) {
     std::vector<std::size_t> order(plans_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
+    std::erase_if(order, [&](std::size_t i) { return in_turns_[i]; });
     std::ranges::stable_sort(order, {}, [&](std::size_t i) { return floor_s_[i]; });
     std::map<std::pair<std::int64_t, std::size_t>, std::vector<std::size_t>> alike;
     std::vector<std::pair<std::int64_t, std::size_t>> kinds;
@@ -249,7 +273,7 @@ class Judge {
     const std::int64_t end = bench.work() + kJudgingWork;
     std::vector<Waiting> left;
     for (const Waiting& next : waiting_) {
-      const bool worth = next.floor_s < best_s * (1 - kNotWorth);
+      const bool worth = !in_turns_[next.plan] && next.floor_s < best_s * (1 - kNotWorth);
       if (!worth || (!judged_.empty() && bench.work() >= end)) {
         left.push_back(next);
         continue;
@@ -329,6 +353,7 @@ class Judge {
   CostTable table_;
   std::vector<Plan> plans_;
   std::vector<double> floor_s_;     // [plan]
+  std::vector<bool> in_turns_;      // [plan]: some replicas take whole micro-batches in turn
   std::vector<double> estimate_s_;  // [plan]; empty: not asked yet
   std::vector<Waiting> waiting_;    // the lowest floor first
   std::vector<Judged> judged_;

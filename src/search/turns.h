@@ -14,9 +14,9 @@ namespace graphpipe {
 // where no stage is wide or replicas already take turns.
 //
 // What it is good for: a width that does not divide a micro-batch leaves no device waiting for a
-// larger part, and other stages' tasks are shorter. The planner's search and the estimate of
-// local steps split micro-batches (planners/graphpipe, stage_estimate.h), so this is tried at the
-// end.
+// larger part, and other stages' tasks are shorter. The planner proposes such plans as well
+// (SearchRules::turns), but the estimate of local steps knows of none (stage_estimate.h), so what
+// those steps found is given turns at the end.
 std::vector<Plan> plans_in_turns(Workbench& bench, const Plan& plan);
 
 }  // namespace graphpipe

@@ -32,6 +32,10 @@ constexpr double kWorthRefining = 1.1;
 // not searched: smaller tasks are no more efficient.
 constexpr double kHopelessSize = 1.1;
 
+// Coarser for plans whose replicas take turns: local steps start from them.
+constexpr double kTurnsPrecision = 3e-2;
+constexpr double kTurnsSlack[] = {1, 1.2};
+
 // Where nothing fits by the bound, stages may exceed it by this.
 constexpr double kBeyondBound = 1.1;
 
@@ -69,6 +73,7 @@ class GraphPlanner {
     }
     search_beyond_bound();
     search_within_bound(sizes);
+    search_turns(sizes);
     result.candidates = ranked();
     result.work = work_;
     if (!result.candidates.empty()) {
@@ -124,10 +129,66 @@ class GraphPlanner {
     }
   }
 
-  void search(const SearchRules& rules, const std::vector<std::int64_t>& sizes) {
+  // Replicas that take turns, at sizes of which each has a micro-batch at least. What is found
+  // counts where its estimate may beat those so far.
+  void search_turns(const std::vector<std::int64_t>& sizes) {
+    if (plans_streams(problem_)) return;  // their replicas do in any case
+    if (!problem_.options.data_parallel || problem_.cluster->device_count() == 1) return;
+    SearchRules rules;
+    rules.turns = true;
+    rules.reduction = true;
+    begin(rules);
+    const double before_s = best_of_all_s_;
+    std::int64_t best_b = 0;
+    double best_s = std::numeric_limits<double>::infinity();
+    for (auto b = sizes.rbegin(); b != sizes.rend() && !context_->stopped(); ++b) {
+      if (2 * *b > problem_.mini_batch) continue;
+      const double reached_s = add_turns(*b, std::min(before_s, best_s), kTurnsPrecision);
+      if (reached_s < best_s) best_b = *b;
+      best_s = std::min(best_s, reached_s);
+    }
+    if (best_b > 0) add_turns(best_b, std::min(before_s, best_s), kTargetPrecision);
+    end();
+    propose();
+  }
+
+  // Drafts at that size, where there may be one with a lower estimate than `most_s`: the best
+  // one's.
+  double add_turns(std::int64_t b, double most_s, double precision) {
+    TargetSearch search(*context_, b);
+    const StageCosts& costs = search.costs();
+    const double tasks = static_cast<double>(costs.micro_batches() + 1);
+    double best_s = std::numeric_limits<double>::infinity();
+    if (even_s(costs) > most_s) return best_s;
+    if (search.ways(most_s / (tasks * static_cast<double>(b))).empty()) return best_s;
+    const std::optional<double> least = search.least_target(precision);
+    if (!least) return best_s;
+    for (const double slack : kTurnsSlack) {
+      for (const Target& way : some_of(search.ways(*least * slack))) {
+        Strategy strategy = strategy_of(search, search.stages(way));
+        const bool any = std::ranges::any_of(
+            strategy.stages, [&](const StageDraft& stage) { return costs.width(stage.width) > 1; });
+        if (!any) continue;  // the search without turns has it
+        add_draft(estimate_draft(problem_, context_->pieces, costs, std::move(strategy)));
+        best_s = std::min(best_s, drafts_.back().iteration_s);
+      }
+    }
+    return best_s;
+  }
+
+  void begin(const SearchRules& rules) {
     drafts_.clear();
     context_ = std::make_unique<SearchContext>(table_, tree_, rules, budget_);
     context_->work = work_;
+  }
+
+  void end() {
+    stopped_ = context_->stopped();
+    work_ = context_->work;
+  }
+
+  void search(const SearchRules& rules, const std::vector<std::int64_t>& sizes) {
+    begin(rules);
     std::vector<Size> found;
     best_s_ = std::numeric_limits<double>::infinity();
     add_single_stages(sizes);
@@ -146,8 +207,7 @@ class GraphPlanner {
       found.push_back({std::move(search), *least, std::move(front)});
     }
     for (const Size& size : found) refine(size);
-    stopped_ = context_->stopped();
-    work_ = context_->work;
+    end();
   }
 
   // Of all micro-batches, one after the other.
@@ -168,6 +228,7 @@ class GraphPlanner {
   }
   void add_draft(PlanDraft draft) {
     best_s_ = std::min(best_s_, draft.iteration_s);
+    best_of_all_s_ = std::min(best_of_all_s_, draft.iteration_s);
     drafts_.push_back(std::move(draft));
   }
 
@@ -240,6 +301,7 @@ class GraphPlanner {
   Plan empty_;
   std::unique_ptr<SearchContext> context_;
   double best_s_ = 0;  // the best estimate of the drafts
+  double best_of_all_s_ = std::numeric_limits<double>::infinity();  // and of those before
   std::vector<PlanDraft> drafts_;
   std::vector<Candidate> candidates_;
   std::set<std::int64_t> refused_;    // at which a plan exceeded a device after all

@@ -157,6 +157,22 @@ TEST(Graphpipe, OneHeavyOperatorIsReplicated) {
   }
 }
 
+// Twelve samples on three devices, four each, and a fourth for the operator whose parameters are
+// dear to reduce: halves of a micro-batch would be as many, but not thirds.
+TEST(Graphpipe, ReplicasTakeTurnsWhereThatIsEvener) {
+  TestProblem test = even_problem(chain(2), 4, 12);
+  test.costs.ops[0].per_sample_s = 3e-3;
+  test.graph.params[1].shape = {1'000'000};
+  for (Level& level : test.cluster.levels) level.link.bandwidth_bytes_per_s = 1e8;
+  const auto turns = [](const Plan& plan) {
+    return plan.stages.size() == 2 && plan.stages[0].devices.size() == 3 &&
+           plan.stages[0].replication == Replication::kRoundRobin;
+  };
+  EXPECT_TRUE(std::ranges::any_of(plan(test).candidates, turns));
+  test.options.data_parallel = false;
+  EXPECT_FALSE(std::ranges::any_of(plan(test).candidates, turns));
+}
+
 TEST(Graphpipe, ResidualsAreCutInside) {
   // 0 -> 1 -> 2 -> 3 with a skip 0 -> 3: two stages cut it in the middle.
   TestProblem test = even_problem({{}, {0}, {1}, {0, 2}}, 2, 32);

@@ -124,7 +124,7 @@ void LineSolver::add_runs_to(LineSolution& solution, int from, int to, int width
   work_ += static_cast<std::int64_t>(behind.size());
   for (std::size_t e = 0; e < behind.size(); ++e) {
     const int devices = behind[e].devices + costs_.width(width);
-    const int level = behind[e].level + 1;
+    const int level = costs_.level_above(behind[e].level, width);
     if (devices > costs_.device_count() || beaten(solution.at[at(from)], level, devices)) continue;
     if (!costs_.fits(sums, spans, width, level, target_s_)) {
       all_fit = false;

@@ -44,10 +44,13 @@ double reduction_s(const Problem& problem, const Pieces& pieces, const StageDraf
 
 PlanDraft estimate_draft(const Problem& problem, const Pieces& pieces, const StageCosts& costs,
                          Strategy strategy) {
-  const auto tasks = static_cast<double>(costs.micro_batches() + strategy.levels - 1);
+  // Levels of replicas in turns are rounded up; no way through the stages has more than one
+  // micro-batch a device.
+  const int levels = std::min(strategy.levels, costs.device_count());
+  const auto tasks = static_cast<double>(costs.micro_batches() + levels - 1);
   double reduction = 0;
   for (const StageDraft& stage : strategy.stages) {
-    if (plans_streams(problem)) break;  // a part of the time per sample
+    if (plans_streams(problem) || costs.rules().reduction) break;  // in the times per sample
     reduction = std::max(reduction, reduction_s(problem, pieces, stage, costs.width(stage.width)));
   }
   const double steady = tasks * strategy.tps_s * static_cast<double>(costs.micro_batch());
@@ -67,9 +70,8 @@ Plan make_plan(const CostTable& table, const Plan& empty, const Pieces& pieces,
     stage.devices = std::move(devices[s]);
     stage.micro_batch = draft.micro_batch;
     stage.in_flight_samples = draft.micro_batch;
-    if (plans_streams(problem) && stage.devices.size() > 1) {
-      stage.replication = Replication::kRoundRobin;
-    }
+    const bool turns = plans_streams(problem) || costs.rules().turns;
+    if (turns && stage.devices.size() > 1) stage.replication = Replication::kRoundRobin;
     plan.stages.push_back(std::move(stage));
   }
   canonicalise(plan, *problem.graph, table.facts().needs);

@@ -23,7 +23,7 @@ PlanMemory::PlanMemory(SearchContext& context, const StageCosts& costs, const Pl
     }
     parts.sums = context.accumulator.sums();
     parts.width = -1;
-    for (int i = 0; i < costs.width_count(); ++i) {
+    for (int i = 0; i < costs.width_count() && !costs.rules().turns; ++i) {
       if (costs.width(i) == static_cast<int>(stage.devices.size())) parts.width = i;
     }
     stages_.push_back(std::move(parts));

@@ -14,6 +14,11 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 constexpr std::int64_t kIdBytes = 8;
 constexpr std::int64_t kEmptyBytes = kMessageHeaderBytes + 2 * std::int64_t{64};
 
+// Of a reduction at least this part comes after the last backward, which is about so much of a
+// task.
+constexpr double kReducedAfter = 0.25;
+constexpr double kBackwardOfTask = 2.0 / 3;
+
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // All up to 8; beyond, powers of two and their halves more (12, 24, ...), and all devices.
@@ -82,21 +87,34 @@ StageCosts::StageCosts(ColumnStore& store, std::int64_t micro_batch, const Searc
   std::vector<int> widths = rules.widths.empty() ? sensible_widths(devices_) : rules.widths;
   if (!problem.options.data_parallel) widths = {1};
   for (const int d : widths) {
-    if (d > devices_ || d > (streams ? m_ : b_)) break;
-    const std::int64_t samples = streams ? b_ : divide_up(b_, d);
-    if (!streams && !widths_.empty() && widths_.back().samples == samples) continue;
-    widths_.push_back({d, samples, &store.at(samples), streams ? d : 1});
+    const bool turns = streams || rules.turns;
+    if (d > devices_ || d > (turns ? m_ : b_)) break;
+    const std::int64_t samples = turns ? b_ : divide_up(b_, d);
+    // A stream has no end at which the replicas with one micro-batch less would wait.
+    double share = 1;
+    if (streams) share = 1.0 / d;
+    if (rules.turns) share = static_cast<double>(divide_up(m_, d)) / static_cast<double>(m_);
+    if (!widths_.empty() && widths_.back().samples == samples && widths_.back().share == share) {
+      continue;
+    }
+    widths_.push_back({d, samples, share, &store.at(samples), streams ? d : 1});
   }
+}
+
+int StageCosts::level_above(int level, int i) const {
+  if (!rules_.turns) return level + 1;
+  const int d = widths_[at(i)].devices;
+  return (level + 2 * d - 1) / d * d;
 }
 
 double StageCosts::compute_tps_s(Span span, int i) const {
   const std::vector<double>& before = widths_[at(i)].column->compute_s;
-  return (before[at(span.end)] - before[at(span.begin)]) /
-         static_cast<double>(b_ * widths_[at(i)].turns);
+  return (before[at(span.end)] - before[at(span.begin)]) * widths_[at(i)].share /
+         static_cast<double>(b_);
 }
 
 // Of replicas that sum their gradients after each round.
-double StageCosts::reduction_tps_s(const StageSums& sums, const Width& width) const {
+double StageCosts::round_reduction_tps_s(const StageSums& sums, const Width& width) const {
   if (width.turns < 2) return 0;
   const Level& node = problem_.cluster->levels[0];
   const Link& link = width.devices <= node.group_size ? node.link : link_;
@@ -113,15 +131,30 @@ double StageCosts::tps_s(const StageSums& sums, std::span<const Span> spans, int
   if (recompute) {
     const std::vector<double>& before = widths_[at(i)].column->recompute_s;
     for (const Span span : spans) {
-      tps += (before[at(span.end)] - before[at(span.begin)]) / static_cast<double>(b_);
+      tps += (before[at(span.end)] - before[at(span.begin)]) * widths_[at(i)].share /
+             static_cast<double>(b_);
     }
   }
-  tps += reduction_tps_s(sums, widths_[at(i)]);
-  if (sums.crossing == 0) return tps;
+  tps += round_reduction_tps_s(sums, widths_[at(i)]);
+  const double reduction_s = end_reduction_tps_s(sums, tps, i);
+  if (sums.crossing == 0) return tps + reduction_s;
   const std::int64_t n = widths_[at(i)].samples;
   const std::int64_t bytes = std::max(sums.in.of(n), sums.out.of(n));
   const double link_s = static_cast<double>(bytes) / link_.bandwidth_bytes_per_s + link_.latency_s;
-  return std::max(tps, link_s / static_cast<double>(b_ * widths_[at(i)].turns));
+  return std::max(tps, link_s * widths_[at(i)].share / static_cast<double>(b_)) + reduction_s;
+}
+
+// Buckets are reduced within the last backward, all but the last of them.
+double StageCosts::end_reduction_tps_s(const StageSums& sums, double compute_tps_s, int i) const {
+  const Width& width = widths_[at(i)];
+  if (!rules_.reduction || width.devices == 1) return 0;
+  const Cluster& cluster = *problem_.cluster;
+  const bool one_node = width.devices <= cluster.levels[0].group_size;
+  const double all_s = problem_.costs->reduce_s(sums.gradient_bytes, width.devices,
+                                                 one_node ? cluster.levels[0].link : link_);
+  const double task_s = compute_tps_s * static_cast<double>(b_) / width.share;
+  const double after_s = std::max(kReducedAfter * all_s, all_s - kBackwardOfTask * task_s);
+  return after_s / static_cast<double>(problem_.mini_batch);
 }
 
 double StageCosts::tps_at_level_s(const StageSums& sums, std::span<const Span> spans, int i,
@@ -183,7 +216,8 @@ std::int64_t StageCosts::memory_without_messages(const StageSums& sums, std::spa
     saved += width.column->saved_bytes[at(span.end)] - width.column->saved_bytes[at(span.begin)];
     worst = std::max(worst, width.column->worst_bytes(span));
   }
-  const std::int64_t tasks = std::min(level, m_);
+  const std::int64_t turns = rules_.turns ? width.devices : 1;
+  const std::int64_t tasks = divide_up(std::min(level, m_), turns);
   const std::int64_t inputs = sums.inputs.of(width.samples);
   const std::int64_t values = recompute ? tasks * inputs + (saved - inputs) : tasks * saved;
   const int holders = sums.tied_params > 0 ? devices_ : width.devices;
@@ -250,7 +284,7 @@ std::int64_t StageCosts::memory_bound_bytes(const StageSums& sums, std::span<con
 
 int StageCosts::least_width(const StageSums& sums, std::span<const Span> spans, std::int64_t level,
                             double t) const {
-  for (int i = 0; i < width_count(); ++i) {
+  for (int i = 0; i < (rules_.turns ? 1 : width_count()); ++i) {
     if (tps_s(sums, spans, i) <= t && fits(sums, spans, i, level, t)) return i;
   }
   return -1;

@@ -1,8 +1,9 @@
 // Time and memory of candidate stages at one micro-batch size.
 //
-// Symbols: b  micro-batch;  d  width;  n = ceil(b / d), samples of a task;  M  number of
-//          micro-batches;  level  in-flight samples over b: a sink has level 1, a stage one
-//          more than the highest of its successors
+// Symbols: b  micro-batch;  d  width;  n  samples of a task: ceil(b / d), and b where replicas
+//          take turns;  M  number of micro-batches;  level  in-flight samples over b: a sink has
+//          level 1, a stage one more than the highest of its successors. Of d replicas in turns
+//          it is the next multiple of d that is d more, and each holds a d-th of it.
 // In plans of streams (PlanOptions::weights) replicas take turns: n = b, levels are rounds of the
 // replicas (from below, where stages differ in width), a round ends in a reduction, and memory has
 // the versions of weights.
@@ -30,6 +31,12 @@ struct SearchRules {
   // Of a device's memory, what a stage may take by the bound: above 1, plans are found that the
   // bound alone would refuse, to be held against stage_memory().
   double memory_share = 1;
+  // Replicas of a stage take whole micro-batches in turn, in place of parts of each. Only runs are
+  // replicated then: what rides with a branch, and branches together, have one device.
+  bool turns = false;
+  // Spread the time by which a stage's reduction outlasts its last backward over the iteration:
+  // where links are slow, what is replicated is what has few parameters.
+  bool reduction = false;
   std::vector<int> widths;  // ascending; empty: all that make sense
   int devices = 0;          // as if there were so many; 0: those of the cluster
 };
@@ -63,15 +70,19 @@ class StageCosts {
  public:
   StageCosts(ColumnStore& store, std::int64_t micro_batch, const SearchRules& rules);
 
-  // Widths to try, ascending: of those that give a task the same samples, the least.
+  // Widths to try, ascending: of those that give the fullest replica the same work, the least.
   int width_count() const { return static_cast<int>(widths_.size()); }
   int width(int i) const { return widths_[static_cast<std::size_t>(i)].devices; }
   int device_count() const { return devices_; }
   std::int64_t micro_batch() const { return b_; }
   std::int64_t micro_batches() const { return m_; }
+  const SearchRules& rules() const { return rules_; }
+  // The level of a stage whose highest successor has this one.
+  int level_above(int level, int i) const;
 
   double compute_tps_s(Span span, int i) const;
-  // As stage_tps_s() has it. `spans` are the stage's positions, `sums` theirs.
+  // As stage_tps_s() has it; and by the rules the reduction's part. `spans` are the stage's
+  // positions, `sums` theirs.
   double tps_s(const StageSums& sums, std::span<const Span> spans, int i,
                bool recompute = false) const;
   // Whether the stage may recompute and has a backward to do so for.
@@ -86,7 +97,8 @@ class StageCosts {
   // options have it, forwards run again.
   bool fits(const StageSums& sums, std::span<const Span> spans, int i, std::int64_t level,
             double t) const;
-  // The index of the least width with tps_s() <= t that fits; -1: none.
+  // The index of the least width with tps_s() <= t that fits, the first alone where replicas take
+  // turns; -1: none.
   int least_width(const StageSums& sums, std::span<const Span> spans, std::int64_t level,
                   double t) const;
   // With loose windows of so many micro-batches, whatever the rules: an upper bound of
@@ -100,10 +112,12 @@ class StageCosts {
   struct Width {
     int devices = 1;
     std::int64_t samples = 1;  // n
+    double share = 1;          // of the micro-batches, the fullest replica's
     const SampleColumn* column = nullptr;
     int turns = 1;  // replicas that take micro-batches in turn: those of streams
   };
-  double reduction_tps_s(const StageSums& sums, const Width& width) const;
+  double round_reduction_tps_s(const StageSums& sums, const Width& width) const;
+  double end_reduction_tps_s(const StageSums& sums, double compute_tps_s, int i) const;
   std::int64_t versions_bytes(const StageSums& sums, std::int64_t tasks) const;
   std::int64_t tight_message_bytes(const StageSums& sums, std::int64_t samples) const;
   std::int64_t loose_message_bytes(const StageSums& sums, std::int64_t samples,

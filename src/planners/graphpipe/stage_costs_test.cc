@@ -151,6 +151,60 @@ TEST(StageCosts, TpsOfARunIsThatOfItsOperators) {
   }
 }
 
+// Six micro-batches of two samples, 6 ms each: of four replicas one has two of them, as of three.
+TEST(StageCosts, ReplicasInTurnsTakeWholeMicroBatches) {
+  TestProblem test = even_problem({{}}, 4, 12);
+  test.costs.ops[0].saved_bytes_per_sample = 1000;
+  const Problem problem = test.problem();
+  CostTable table(problem);
+  SearchRules rules;
+  rules.turns = true;
+  rules.message_buffers = false;
+  const Budget budget;
+  SearchContext context(table, decompose_series_parallel(test.graph), rules, budget);
+  const StageCosts costs(context.columns, 2, rules);
+  ASSERT_EQ(costs.width_count(), 3);
+  EXPECT_EQ(costs.width(2), 3);
+  const Span spans[] = {{0, 1}};
+  context.accumulator.add(spans[0]);
+  const StageSums& sums = context.accumulator.sums();
+  EXPECT_NEAR(costs.tps_s(sums, spans, 0), 3e-3, 1e-9);
+  EXPECT_NEAR(costs.tps_s(sums, spans, 2), 1e-3, 1e-9);
+  EXPECT_EQ(costs.level_above(0, 2), 3);
+  EXPECT_EQ(costs.level_above(1, 2), 6);
+  EXPECT_EQ(costs.level_above(3, 2), 6);
+  const auto held = [&](std::int64_t level) { return costs.memory_bytes(sums, spans, 2, level); };
+  EXPECT_EQ(held(6), held(4));                        // two micro-batches in the fullest replica
+  EXPECT_EQ(held(6) - held(3), 2 * (1000 + 2 * 64));  // two samples, and tensors of 64 bytes
+  EXPECT_EQ(costs.least_width(sums, spans, 3, 1e-3), -1);  // of stages that may not be replicated
+}
+
+// 1 MB to sum between four devices at 1 GB/s takes 1.5 ms, of which a backward hides all but a
+// quarter or what outlasts it.
+TEST(StageCosts, CountTheReductionWhereAskedTo) {
+  TestProblem test = even_problem({{}}, 4, 12);
+  test.graph.params[0].shape = {250'000};
+  for (Level& level : test.cluster.levels) level.link.bandwidth_bytes_per_s = 1e9;
+  const Problem problem = test.problem();
+  const Budget budget;
+  const auto tps_s = [&](bool reduction, double seconds) {
+    test.costs.ops[0].per_sample_s = seconds;
+    CostTable table(problem);
+    SearchRules rules;
+    rules.reduction = reduction;
+    rules.widths = {4};
+    SearchContext context(table, decompose_series_parallel(test.graph), rules, budget);
+    const StageCosts costs(context.columns, 4, rules);
+    const Span spans[] = {{0, 1}};
+    context.accumulator.add(spans[0]);
+    return costs.tps_s(context.accumulator.sums(), spans, 0);
+  };
+  const double all_s = problem.costs->reduce_s(1'000'000, 4, test.cluster.levels[0].link);
+  EXPECT_NEAR(all_s, 1.5e-3, 1e-4);
+  EXPECT_NEAR((tps_s(true, 1e-2) - tps_s(false, 1e-2)) * 12, all_s / 4, 1e-9);
+  EXPECT_NEAR((tps_s(true, 1e-5) - tps_s(false, 1e-5)) * 12, all_s - 2e-5, 1e-9);
+}
+
 TEST(StageAccumulator, DoesNotDependOnTheOrder) {
   const TestProblem test = random_problem(random_dependencies(12, 7), 4, 24, true, 7);
   const Problem problem = test.problem();

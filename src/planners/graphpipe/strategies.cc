@@ -12,6 +12,8 @@ namespace {
 // the least target and at targets so many times larger.
 constexpr double kStarts[] = {1, 1.2, 1.5};
 
+}  // namespace
+
 Strategy strategy_of(TargetSearch& search, std::vector<StageDraft> stages) {
   Strategy strategy;
   for (const StageDraft& stage : stages) strategy.levels = std::max(strategy.levels, stage.level);
@@ -19,8 +21,6 @@ Strategy strategy_of(TargetSearch& search, std::vector<StageDraft> stages) {
   strategy.stages = std::move(stages);
   return strategy;
 }
-
-}  // namespace
 
 std::vector<Strategy> front_strategies(TargetSearch& search, double least_target_s) {
   std::vector<Strategy> front;

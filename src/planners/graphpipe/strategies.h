@@ -16,6 +16,8 @@ struct Strategy {
   bool beats(const Strategy& other) const { return levels <= other.levels && tps_s <= other.tps_s; }
 };
 
+Strategy strategy_of(TargetSearch& search, std::vector<StageDraft> stages);
+
 // At the least target and at larger ones with fewer levels. Requires: `least_target_s` is
 // feasible.
 std::vector<Strategy> front_strategies(TargetSearch& search, double least_target_s);
