@@ -151,7 +151,7 @@ double StageCosts::end_reduction_tps_s(const StageSums& sums, double compute_tps
   const Cluster& cluster = *problem_.cluster;
   const bool one_node = width.devices <= cluster.levels[0].group_size;
   const double all_s = problem_.costs->reduce_s(sums.gradient_bytes, width.devices,
-                                                 one_node ? cluster.levels[0].link : link_);
+                                                one_node ? cluster.levels[0].link : link_);
   const double task_s = compute_tps_s * static_cast<double>(b_) / width.share;
   const double after_s = std::max(kReducedAfter * all_s, all_s - kBackwardOfTask * task_s);
   return after_s / static_cast<double>(problem_.mini_batch);
