@@ -67,7 +67,8 @@ WeightValues read_weight(const JsonReader& json, std::string_view data, std::siz
 }  // namespace
 
 std::string to_safetensors(const Weights& weights) {
-  Json header = Json::object();
+  // By the metadata some tools know whose layout values have: rows first, as PyTorch's.
+  Json header = {{kMetadata, {{"format", "pt"}}}};
   std::size_t at = 0;
   for (const auto& [name, weight] : weights) {
     const std::size_t bytes = weight.values->size();

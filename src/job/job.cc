@@ -26,6 +26,17 @@ std::optional<TransportKind> parse_transport(std::string_view name) {
   return std::nullopt;
 }
 
+std::string_view checkpoint_mode_name(CheckpointMode mode) {
+  return mode == CheckpointMode::kCoordinated ? "coordinated" : "per-stage";
+}
+
+std::optional<CheckpointMode> parse_checkpoint_mode(std::string_view name) {
+  for (const auto mode : {CheckpointMode::kCoordinated, CheckpointMode::kPerStage}) {
+    if (checkpoint_mode_name(mode) == name) return mode;
+  }
+  return std::nullopt;
+}
+
 double learning_rate_at(const TrainOptions& options, std::int64_t step) {
   return scheduled_rate(options.learning_rate, options.rate_schedule, step);
 }

@@ -31,6 +31,22 @@ enum class TransportKind {
 std::string_view transport_name(TransportKind kind);                  // "auto", "gloo"
 std::optional<TransportKind> parse_transport(std::string_view name);  // none: unknown
 
+enum class CheckpointMode {
+  kCoordinated,  // of one iteration on all ranks, published when all have written theirs
+  kPerStage,     // each rank for itself, at the ends of epochs
+};
+std::string_view checkpoint_mode_name(CheckpointMode mode);  // "coordinated", "per-stage"
+std::optional<CheckpointMode> parse_checkpoint_mode(std::string_view name);  // none: unknown
+
+struct CheckpointOptions {
+  std::string folder;      // where they go; "": none are written
+  std::int64_t every = 0;  // iterations, and at the end of the run
+  std::int64_t keep = 3;   // the newest; 0: all
+  CheckpointMode mode = CheckpointMode::kCoordinated;
+  std::string resume;  // the one to go on from, in the folder; "": from the beginning
+  friend bool operator==(const CheckpointOptions&, const CheckpointOptions&) = default;
+};
+
 struct TrainOptions {
   std::string data;             // built-in set or folder
   std::int64_t iterations = 0;  // 0: by epochs
@@ -51,6 +67,7 @@ struct TrainOptions {
   TransportKind transport = TransportKind::kAuto;
   std::string trace_path;     // of the last iteration, measured; "": none
   bool save_weights = false;  // each rank leaves those that it holds as weights.R.safetensors
+  CheckpointOptions checkpoint;
   friend bool operator==(const TrainOptions&, const TrainOptions&) = default;
 };
 
@@ -76,6 +93,7 @@ struct Job {
 //   J2  a training job that runs until validation stops improving has patience; one that
 //       emulates has iterations
 //   J3  a profile job has sample counts, ascending, at least one repeat and one worker
+//   J4  a job that writes checkpoints has a number of iterations between them
 // Throw InputError where a file is missing or wrong.
 Job read_job(const std::string& folder);
 void write_job(const Job& job);

@@ -6,6 +6,7 @@
 #include "base/json_reader.h"
 #include "job/fault.h"
 #include "job/job.h"
+#include "job/json_fields.h"
 
 namespace graphpipe {
 namespace {
@@ -13,23 +14,6 @@ namespace {
 constexpr int kVersion = 1;
 
 std::string job_path(const std::string& folder) { return folder + "/job.json"; }
-
-OptimizerKind read_optimizer(const JsonReader& json) {
-  const std::string name = json.string();
-  for (const auto kind : {OptimizerKind::kSgd, OptimizerKind::kSgdMomentum, OptimizerKind::kAdam}) {
-    if (optimizer_name(kind) == name) return kind;
-  }
-  json.fail(fmt::format("expected sgd, sgd-momentum or adam, found \"{}\"", name));
-}
-
-DType read_floating(const JsonReader& json) {
-  const std::string name = json.string();
-  const auto dtype = parse_dtype(name);
-  if (!dtype || !is_floating(*dtype)) {
-    json.fail(fmt::format("expected float32 or float64, found \"{}\"", name));
-  }
-  return *dtype;
-}
 
 TransportKind read_transport(const JsonReader& json) {
   const std::string name = json.string();
@@ -42,10 +26,34 @@ RateSchedule read_rate_schedule(const JsonReader& json) {
   return parse_rate_schedule(json.string(), json.where());
 }
 
+CheckpointOptions read_checkpoint(const JsonReader& json) {
+  json.only({"folder", "every", "keep", "mode", "resume"});
+  CheckpointOptions options;
+  options.folder = json["folder"].string();
+  options.every = json["every"].integer_at_least(0);
+  options.keep = json["keep"].integer_at_least(0);
+  const auto mode = parse_checkpoint_mode(json["mode"].string());
+  if (!mode) json["mode"].fail("expected coordinated or per-stage");
+  options.mode = *mode;
+  options.resume = json["resume"].string();
+  if (!options.folder.empty() && options.every == 0) {
+    json["every"].fail("J4: expected at least 1 iteration between checkpoints, found 0");
+  }
+  return options;
+}
+
+Json checkpoint_json(const CheckpointOptions& options) {
+  return {{"folder", options.folder},
+          {"every", options.every},
+          {"keep", options.keep},
+          {"mode", checkpoint_mode_name(options.mode)},
+          {"resume", options.resume}};
+}
+
 TrainOptions read_train(const JsonReader& json) {
   json.only({"data", "iterations", "epochs", "patience", "eval_every", "optimizer", "learning_rate",
              "learning_rate_schedule", "momentum", "weight_decay", "clip", "accumulate", "seed",
-             "floating", "log_every", "timeout_s", "transport", "trace_path", "save_weights"});
+             "floating", "log_every", "timeout_s", "transport", "trace_path", "save_weights", "checkpoint"});
   TrainOptions options;
   options.data = json["data"].string();
   options.iterations = json["iterations"].integer_at_least(0);
@@ -66,6 +74,7 @@ TrainOptions read_train(const JsonReader& json) {
   options.transport = read_transport(json["transport"]);
   options.trace_path = json["trace_path"].string();
   options.save_weights = json["save_weights"].boolean();
+  options.checkpoint = read_checkpoint(json["checkpoint"]);
   if (options.iterations == 0 && options.epochs == 0 && options.patience == 0) {
     json["patience"].fail(
         "J2: a run without iterations and epochs ends when validation stops improving: "
@@ -93,7 +102,8 @@ Json train_json(const TrainOptions& options) {
           {"timeout_s", options.timeout_s},
           {"transport", transport_name(options.transport)},
           {"trace_path", options.trace_path},
-          {"save_weights", options.save_weights}};
+          {"save_weights", options.save_weights},
+          {"checkpoint", checkpoint_json(options.checkpoint)}};
 }
 
 std::vector<std::int64_t> read_samples(const JsonReader& json) {
@@ -123,6 +133,23 @@ Json profile_json(const Job& job) {
 }
 
 }  // namespace
+
+OptimizerKind read_optimizer(const JsonReader& json) {
+  const std::string name = json.string();
+  for (const auto kind : {OptimizerKind::kSgd, OptimizerKind::kSgdMomentum, OptimizerKind::kAdam}) {
+    if (optimizer_name(kind) == name) return kind;
+  }
+  json.fail(fmt::format("expected sgd, sgd-momentum or adam, found \"{}\"", name));
+}
+
+DType read_floating(const JsonReader& json) {
+  const std::string name = json.string();
+  const auto dtype = parse_dtype(name);
+  if (!dtype || !is_floating(*dtype)) {
+    json.fail(fmt::format("expected float32 or float64, found \"{}\"", name));
+  }
+  return *dtype;
+}
 
 Job read_job(const std::string& folder) {
   const std::string path = job_path(folder);

@@ -11,7 +11,9 @@ namespace graphpipe {
 
 class TestFolder {
  public:
-  TestFolder() : path_((std::filesystem::temp_directory_path() / "gp-test-XXXXXX").string()) {
+  TestFolder() : TestFolder(std::filesystem::temp_directory_path()) {}
+  explicit TestFolder(const std::filesystem::path& parent)
+      : path_((parent / "gp-test-XXXXXX").string()) {
     if (mkdtemp(path_.data()) == nullptr) std::abort();
   }
   ~TestFolder() {
