@@ -18,6 +18,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,8 +31,10 @@
 #include "data/dataset.h"
 #include "graph/weights.h"
 #include "job/fault.h"
+#include "job/heartbeat.h"
 #include "job/job.h"
 #include "job/status.h"
+#include "job/test_fault.h"
 #include "runtime/counting_allocator.h"
 #include "runtime/emulation/emulate_loop.h"
 #include "runtime/parameters.h"
@@ -47,6 +50,7 @@ namespace {
 constexpr int kBadInput = 2;
 constexpr int kRunFailed = 3;
 constexpr int kDefect = 70;
+constexpr const char* kOutOfMemory = "out of memory";
 // Ranks of a profile finish apart; a rank that is gone ends the job through the launcher.
 constexpr double kProfileTimeoutS = 600;
 
@@ -56,6 +60,8 @@ struct Worker {
   int rank = 0;
   bool is_one_rank = true;
   std::unique_ptr<StatusFile> status;
+  std::unique_ptr<Heartbeat> heartbeat;  // of a training run
+  std::optional<TestFault> test_fault;
   Plan plan;
   std::atomic<bool> faulted{false};
 };
@@ -74,12 +80,16 @@ std::string short_message(const std::exception& error) {
 WorkerFault make_fault(const std::exception& error) {
   WorkerFault fault;
   fault.rank = worker().rank;
+  fault.host = host_name();
   fault.message = short_message(error);
   fault.exit_code = kRunFailed;
   if (const auto* action = dynamic_cast<const ActionError*>(&error)) {
     // Where the process is several ranks, only the error knows which.
     fault.message = worker().is_one_rank ? action->cause() : action->what();
     fault.kind = action->peer_lost() ? FaultKind::kPeerLost : FaultKind::kError;
+    if (action->cause() == std::bad_alloc().what()) fault.message = kOutOfMemory;
+  } else if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    fault.message = kOutOfMemory;
   } else if (dynamic_cast<const PeerError*>(&error) != nullptr) {
     fault.kind = FaultKind::kPeerLost;
   } else if (dynamic_cast<const InputError*>(&error) != nullptr) {
@@ -124,6 +134,7 @@ void add_place(WorkerFault& fault) {
 [[noreturn]] void terminate_worker() {
   WorkerFault fault;
   fault.rank = worker().rank;
+  fault.host = host_name();
   fault.message = "the process was terminated";
   try {
     if (std::current_exception()) std::rethrow_exception(std::current_exception());
@@ -133,29 +144,6 @@ void add_place(WorkerFault& fault) {
   }
   end_with(fault);
 }
-
-// GP_TEST_FAULT="RANK:ITERATION:throw|exit", for tests of what happens then: in the first
-// backward of that iteration on that rank.
-struct TestFault {
-  std::int64_t iteration = -1;
-  bool exits = false;
-
-  static std::optional<TestFault> of_rank(int rank) {
-    const char* text = std::getenv("GP_TEST_FAULT");
-    if (text == nullptr) return std::nullopt;
-    const std::vector<std::string> parts = split_text(text, ':');
-    const bool known = parts.size() == 3 && (parts[2] == "throw" || parts[2] == "exit");
-    if (!known) throw InputError("GP_TEST_FAULT", "expected RANK:ITERATION:throw|exit");
-    if (parse_integer(parts[0], "GP_TEST_FAULT") != rank) return std::nullopt;
-    return TestFault{parse_integer(parts[1], "GP_TEST_FAULT"), parts[2] == "exit"};
-  }
-
-  void strike(const Action& action, std::int64_t at_iteration) const {
-    if (at_iteration != iteration || action.kind != ActionKind::kBackward) return;
-    if (exits) _exit(0);
-    throw std::runtime_error("a fault for a test");
-  }
-};
 
 void follow_action(StatusFile& file, const Action& action, std::int64_t iteration,
                    std::int64_t position, const char* phase) {
@@ -180,6 +168,24 @@ void keep_freed_memory() {
 void run_in_turns() {
   const sched_param ordinary = {};
   sched_setscheduler(0, SCHED_BATCH, &ordinary);
+}
+
+void strike_at(const char* place) {
+  if (worker().test_fault) worker().test_fault->strike_at(place);
+}
+
+// A second checkpoint has one before it, which is to stay.
+void note_save_step(const std::string& step) {
+  if (!worker().test_fault || !step.starts_with("write")) return;
+  static const std::string first = step.substr(0, step.rfind('/'));
+  if (!step.starts_with(first)) strike_at("checkpoint");
+}
+
+// Signs of life, where the launcher looks for them.
+void start_heartbeat(const TrainOptions& train) {
+  if (train.heartbeat_s <= 0) return;
+  worker().heartbeat =
+      std::make_unique<Heartbeat>(*worker().status, heartbeat_interval_s(train.heartbeat_s));
 }
 
 std::unique_ptr<CostModel> read_costs(const std::string& folder) {
@@ -224,16 +230,17 @@ void train(Run& run) {
   run.costs = read_costs(job.folder);
   run.dataset = load_dataset(job.train.data, graph, job.train.seed);
   status.set_phase("connect");
+  strike_at("connect");
+  if (worker().test_fault && worker().test_fault->publishes_closed_port(job.folder)) pause();
   run.transport = connect_processes(job.folder, worker().rank, worker_count(job, plan),
                                     job.train.timeout_s, job.train.transport);
   RankTrainerOptions options;
   options.train = job.train;
   options.trace = !job.train.trace_path.empty();
-  options.on_action = [&status, fault = TestFault::of_rank(worker().rank)](
-                          const Action& action, std::int64_t iteration, std::int64_t position,
-                          const char* phase) {
+  options.on_action = [&status](const Action& action, std::int64_t iteration, std::int64_t position,
+                                const char* phase) {
     follow_action(status, action, iteration, position, phase);
-    if (fault) fault->strike(action, iteration);
+    if (worker().test_fault) worker().test_fault->strike_in(action, iteration, phase);
   };
   run.trainer = std::make_unique<RankTrainer>(plan, graph, cluster, *run.dataset, *run.transport,
                                               std::move(options));
@@ -244,7 +251,8 @@ void train(Run& run) {
                 .costs = *run.costs,
                 .dataset = *run.dataset,
                 .transport = *run.transport,
-                .trainer = *run.trainer},
+                .trainer = *run.trainer,
+                .checkpoint_files = DurableFiles(note_save_step)},
                print_line);
   if (job.train.save_weights) save_weights(job.folder, graph, run.trainer->parameters());
 }
@@ -315,7 +323,10 @@ void profile(Run& run) {
 void run_worker(Run& run) {
   worker().status = StatusFile::create(status_path(worker().folder, worker().rank));
   worker().status->set_phase("start");
+  worker().test_fault = TestFault::of_rank(worker().rank, [] { worker().heartbeat.reset(); });
   run.job = read_job(worker().folder);
+  if (run.job.kind == "train") start_heartbeat(run.job.train);
+  strike_at("start");
   keep_freed_memory();
   if (run.job.kind != "emulate") run_in_turns();  // its ranks sleep, and are to wake in time
   at::set_num_threads(1);
@@ -358,6 +369,7 @@ int worker_main(int argc, char** argv) {
   }
   run.trainer.reset();
   run.transport.reset();
+  worker().heartbeat.reset();
   worker().status->set_phase("done");
   return 0;
 }

@@ -17,8 +17,13 @@
 namespace graphpipe {
 
 JobFolder::JobFolder() {
+  sigset_t ends;
+  sigemptyset(&ends);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, signal);
+  pthread_sigmask(SIG_BLOCK, &ends, &old_mask_);
   path_ = (std::filesystem::temp_directory_path() / "graphpipe-job-XXXXXX").string();
   if (mkdtemp(path_.data()) == nullptr) {
+    pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr);
     throw InputError(path_, std::string("cannot make a folder for the run: ") +
                                 std::strerror(errno) + "; set TMPDIR to one that can be written");
   }
@@ -27,6 +32,7 @@ JobFolder::JobFolder() {
 JobFolder::~JobFolder() {
   std::error_code ignored;  // a destructor has nobody to tell
   std::filesystem::remove_all(path_, ignored);
+  pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr);
 }
 
 void JobFolder::write(const std::string& name, const std::string& text) const {

@@ -1,6 +1,10 @@
-// A temporary folder for one launched run; gone when the run is.
+// A temporary folder for one launched run; gone when the run is. While it is there, SIGINT, SIGTERM
+// and SIGHUP are held back, but for the time that run_workers() takes, which ends at them: no
+// folder is left, whenever they come.
 
 #pragma once
+
+#include <signal.h>
 
 #include <cstdint>
 #include <string>
@@ -22,6 +26,7 @@ class JobFolder {
 
  private:
   std::string path_;
+  sigset_t old_mask_ = {};
 };
 
 // What a job that runs a plan needs, in its folder. `profile_path`: "" where costs are analytic.

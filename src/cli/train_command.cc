@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "cli/checkpoint_flags.h"
 #include "cli/cli.h"
 #include "cli/cli_json.h"
 #include "cli/command.h"
@@ -19,6 +20,7 @@
 #include "cost/profile_json.h"
 #include "data/dataset.h"
 #include "graph/weights.h"
+#include "job/checkpoint/checkpoint_folder.h"
 #include "job/launcher.h"
 #include "models/onnx/export.h"
 #include "plan/calibration.h"
@@ -36,6 +38,8 @@ struct TrainFlags {
   std::string save_weights;
   std::string save_onnx;
   std::string calibrate;
+  std::string on_nan = "stop";
+  CheckpointFlags checkpoint;
   bool emulate = false;
   TrainOptions train;
 };
@@ -64,6 +68,14 @@ void choose_transport(const TrainFlags& flags, TrainOptions& train) {
   train.transport = *kind;
 }
 
+void choose_on_nan(const TrainFlags& flags, TrainOptions& train) {
+  const auto what = parse_on_nan(flags.on_nan);
+  if (!what) {
+    throw InputError("--on-nan", fmt::format("'{}' is neither stop nor skip", flags.on_nan));
+  }
+  train.on_nan = *what;
+}
+
 void check_flags(const TrainOptions& train) {
   if (train.iterations > 0 && train.epochs > 0) {
     throw InputError("--iterations", "and --epochs exclude each other; give one");
@@ -83,6 +95,7 @@ void check_flags(const TrainOptions& train) {
   at_least("--eval-every", static_cast<double>(train.eval_every), 0);
   at_least("--log-every", static_cast<double>(train.log_every), 1);
   at_least("--timeout", train.timeout_s, 1);
+  at_least("--heartbeat", train.heartbeat_s, 0);
   if (train.iterations == 0 && train.epochs == 0 && train.patience == 0) {
     throw InputError("--patience",
                      "0 never stops; give --iterations or --epochs, or a patience of at least 1");
@@ -156,6 +169,10 @@ std::string done_text(const DoneLine& done) {
   }
   text += fmt::format("{} iterations ({:.1f} epochs) in {}\n", done.iterations, done.epochs,
                       seconds_text(done.elapsed_s));
+  if (done.skipped_steps > 0) {
+    text += fmt::format("{} steps skipped, for a loss or gradient that is no number\n",
+                        done.skipped_steps);
+  }
   text += fmt::format("executor: {:.1f} % of CPU time outside operators, {} an action\n\n",
                       100 * done.executor_overhead, seconds_text(done.action_s));
   return text + stages_text(done);
@@ -172,6 +189,8 @@ void check_stream(const TrainFlags& flags, const Plan& plan) {
     refuse("--clip", "when a stage steps, the norm of all gradients is not known");
   if (flags.train.accumulate > 1)
     refuse("--accumulate", "2bw's mini-batches have several micro-batches");
+  if (flags.train.on_nan == OnNan::kSkip)
+    refuse("--on-nan skip", "each stage steps by itself, and none can skip for all");
   if (!flags.train.trace_path.empty()) refuse("--trace", "a stream has no iterations to draw");
 }
 
@@ -259,10 +278,13 @@ void check_emulate_flags(const TrainFlags& flags) {
   if (flags.train.accumulate > 1) refuse("--accumulate");
   if (!flags.save_weights.empty()) refuse("--save-weights");
   if (!flags.save_onnx.empty()) refuse("--save-onnx");
+  if (!flags.checkpoint.folder.empty()) refuse("--checkpoint-dir");
 }
 
 void run_train(TrainFlags flags, CommandLine& line) {
   check_flags(flags.train);
+  check_checkpoint_flags(flags.checkpoint);
+  choose_on_nan(flags, flags.train);
   if (flags.emulate) {
     check_emulate_flags(flags);
   } else if (flags.train.data.empty()) {
@@ -290,6 +312,11 @@ void run_train(TrainFlags flags, CommandLine& line) {
 
   const std::string note = sample_mixing_note(loaded.graph, loaded.plan);
   if (!note.empty()) print_note(note);
+  const auto train_samples =
+      static_cast<std::int64_t>(split_dataset(dataset->samples(), flags.train.seed).train.size());
+  const std::int64_t per_epoch =
+      (train_samples + loaded.plan.mini_batch - 1) / loaded.plan.mini_batch;
+  choose_checkpoint(flags.checkpoint, loaded.plan, loaded.graph, *dataset, per_epoch, flags.train);
   const JobFolder folder;
   Job job;
   job.kind = "train";
@@ -299,15 +326,14 @@ void run_train(TrainFlags flags, CommandLine& line) {
   job.model = loaded.plan.model;
   write_job_files(job, {loaded.plan, loaded.graph, loaded.cluster}, loaded.profile_path);
 
-  const auto train_samples =
-      static_cast<std::int64_t>(split_dataset(dataset->samples(), flags.train.seed).train.size());
-  const std::int64_t per_epoch =
-      (train_samples + loaded.plan.mini_batch - 1) / loaded.plan.mini_batch;
   TrainDisplay display(line.json, per_epoch, flags.train.iterations);
   const LaunchResult result = run_workers(worker, job, devices_used(loaded.plan),
                                           [&](const std::string& text) { display.show(text); });
   display.end();
   if (result.exit_code != 0) {
+    if (!job.train.checkpoint.folder.empty()) {
+      remove_partial_checkpoints(job.train.checkpoint.folder);
+    }
     print_failure(result);
     line.exit_code = result.exit_code;
     return;
@@ -364,6 +390,16 @@ void add_train_command(CLI::App& app, CommandLine& line) {
       ->add_option("--transport", flags->transport,
                    "of messages between ranks: auto (memory where ranks share a machine) or gloo")
       ->capture_default_str();
+  command
+      ->add_option("--heartbeat", train.heartbeat_s,
+                   "seconds without a sign of life after which a rank is lost; 0: never")
+      ->capture_default_str();
+  command
+      ->add_option("--on-nan", flags->on_nan,
+                   "where the loss or a gradient is no number: stop (the run fails) or skip (the "
+                   "step, on all ranks)")
+      ->capture_default_str();
+  flags->checkpoint.add_to(*command);
   command->add_option("--profile", flags->profile, "measured costs; default: those of the plan");
   command->add_option("--calibrate", flags->calibrate,
                       "write the plan's profile there, corrected by what the stages took");

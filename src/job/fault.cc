@@ -1,7 +1,9 @@
 #include "job/fault.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <array>
 #include <chrono>
 
 namespace graphpipe {
@@ -11,13 +13,18 @@ double monotonic_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+std::string host_name() {
+  std::array<char, 256> name = {};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
 std::string fault_path(const std::string& folder, int rank) {
   return fmt::format("{}/fault.{}", folder, rank);
 }
 
 std::string to_text(const WorkerFault& fault) {
-  return fault.at.empty() ? fmt::format("rank {}: {}", fault.rank, fault.message)
-                          : fmt::format("rank {} ({}): {}", fault.rank, fault.at, fault.message);
+  return fmt::format("rank {}{}{}: {}", fault.rank, fault.host.empty() ? "" : " on " + fault.host,
+                     fault.at.empty() ? "" : " (" + fault.at + ")", fault.message);
 }
 
 }  // namespace graphpipe

@@ -17,6 +17,7 @@ enum class FaultKind {
 struct WorkerFault {
   FaultKind kind = FaultKind::kError;
   int rank = 0;
+  std::string host;  // of the rank; may be empty
   std::string message;
   std::string at;               // "iteration 12, stage 1, micro-batch 5, 1B5"; may be empty
   std::int64_t iteration = -1;  // -1: none; likewise below
@@ -36,7 +37,9 @@ void write_fault(const std::string& folder, const WorkerFault& fault);
 // None where the rank wrote none, or was killed while writing it.
 std::optional<WorkerFault> read_fault(const std::string& folder, int rank);
 
-// "rank 2 (iteration 12, stage 1, micro-batch 5, 1B5): MESSAGE".
+std::string host_name();  // of this machine
+
+// "rank 2 on HOST (iteration 12, stage 1, micro-batch 5, 1B5): MESSAGE".
 std::string to_text(const WorkerFault& fault);
 
 }  // namespace graphpipe

@@ -37,6 +37,15 @@ std::optional<CheckpointMode> parse_checkpoint_mode(std::string_view name) {
   return std::nullopt;
 }
 
+std::string_view on_nan_name(OnNan what) { return what == OnNan::kStop ? "stop" : "skip"; }
+
+std::optional<OnNan> parse_on_nan(std::string_view name) {
+  for (const auto what : {OnNan::kStop, OnNan::kSkip}) {
+    if (on_nan_name(what) == name) return what;
+  }
+  return std::nullopt;
+}
+
 double learning_rate_at(const TrainOptions& options, std::int64_t step) {
   return scheduled_rate(options.learning_rate, options.rate_schedule, step);
 }

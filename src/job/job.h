@@ -31,6 +31,14 @@ enum class TransportKind {
 std::string_view transport_name(TransportKind kind);                  // "auto", "gloo"
 std::optional<TransportKind> parse_transport(std::string_view name);  // none: unknown
 
+// What happens where the loss or a gradient of a step is no number.
+enum class OnNan {
+  kStop,  // the run fails
+  kSkip,  // no rank takes the step
+};
+std::string_view on_nan_name(OnNan what);                  // "stop", "skip"
+std::optional<OnNan> parse_on_nan(std::string_view name);  // none: unknown
+
 enum class CheckpointMode {
   kCoordinated,  // of one iteration on all ranks, published when all have written theirs
   kPerStage,     // each rank for itself, at the ends of epochs
@@ -68,6 +76,8 @@ struct TrainOptions {
   std::string trace_path;     // of the last iteration, measured; "": none
   bool save_weights = false;  // each rank leaves those that it holds as weights.R.safetensors
   CheckpointOptions checkpoint;
+  OnNan on_nan = OnNan::kStop;
+  double heartbeat_s = 30;  // a rank that has given no sign of life for so long is lost; 0: never
   friend bool operator==(const TrainOptions&, const TrainOptions&) = default;
 };
 

@@ -51,9 +51,12 @@ Json checkpoint_json(const CheckpointOptions& options) {
 }
 
 TrainOptions read_train(const JsonReader& json) {
-  json.only({"data", "iterations", "epochs", "patience", "eval_every", "optimizer", "learning_rate",
-             "learning_rate_schedule", "momentum", "weight_decay", "clip", "accumulate", "seed",
-             "floating", "log_every", "timeout_s", "transport", "trace_path", "save_weights", "checkpoint"});
+  json.only({"data",       "iterations",   "epochs",        "patience",
+             "eval_every", "optimizer",    "learning_rate", "learning_rate_schedule",
+             "momentum",   "weight_decay", "clip",          "accumulate",
+             "seed",       "floating",     "log_every",     "timeout_s",
+             "transport",  "trace_path",   "save_weights",  "checkpoint",
+             "on_nan",     "heartbeat_s"});
   TrainOptions options;
   options.data = json["data"].string();
   options.iterations = json["iterations"].integer_at_least(0);
@@ -75,6 +78,10 @@ TrainOptions read_train(const JsonReader& json) {
   options.trace_path = json["trace_path"].string();
   options.save_weights = json["save_weights"].boolean();
   options.checkpoint = read_checkpoint(json["checkpoint"]);
+  const auto on_nan = parse_on_nan(json["on_nan"].string());
+  if (!on_nan) json["on_nan"].fail("expected stop or skip");
+  options.on_nan = *on_nan;
+  options.heartbeat_s = json["heartbeat_s"].number_at_least(0);
   if (options.iterations == 0 && options.epochs == 0 && options.patience == 0) {
     json["patience"].fail(
         "J2: a run without iterations and epochs ends when validation stops improving: "
@@ -103,7 +110,9 @@ Json train_json(const TrainOptions& options) {
           {"transport", transport_name(options.transport)},
           {"trace_path", options.trace_path},
           {"save_weights", options.save_weights},
-          {"checkpoint", checkpoint_json(options.checkpoint)}};
+          {"checkpoint", checkpoint_json(options.checkpoint)},
+          {"on_nan", on_nan_name(options.on_nan)},
+          {"heartbeat_s", options.heartbeat_s}};
 }
 
 std::vector<std::int64_t> read_samples(const JsonReader& json) {
@@ -196,6 +205,7 @@ void write_fault(const std::string& folder, const WorkerFault& fault) {
   const Json json = {{"kind", fault.kind == FaultKind::kPeerLost ? "peer_lost" : "error"},
                      {"message", fault.message},
                      {"rank", fault.rank},
+                     {"host", fault.host},
                      {"at", fault.at},
                      {"iteration", fault.iteration},
                      {"stage", fault.stage},
@@ -216,6 +226,7 @@ std::optional<WorkerFault> read_fault(const std::string& folder, int rank) {
     fault.kind = json["kind"].string() == "peer_lost" ? FaultKind::kPeerLost : FaultKind::kError;
     fault.message = json["message"].string();
     fault.rank = static_cast<int>(json["rank"].integer());
+    if (json.has("host")) fault.host = json["host"].string();
     fault.at = json["at"].string();
     fault.iteration = json["iteration"].integer();
     fault.stage = static_cast<int>(json["stage"].integer());

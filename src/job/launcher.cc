@@ -38,7 +38,8 @@ volatile sig_atomic_t received_signal = 0;
 void note_signal(int signal) { received_signal = signal; }
 
 // While it lives, SIGINT, SIGTERM and SIGHUP are noted (those that this process ignores
-// stay ignored), and SIGCHLD is not ignored, so that children can be waited for.
+// stay ignored; those that it has held back so far come now), and SIGCHLD is not ignored, so that
+// children can be waited for.
 class SignalGuard {
  public:
   SignalGuard() {
@@ -51,8 +52,13 @@ class SignalGuard {
         sigaction(kSignals[i], &action, nullptr);
       }
     }
+    sigset_t ours;
+    sigemptyset(&ours);
+    for (const int signal : kSignals) sigaddset(&ours, signal);
+    pthread_sigmask(SIG_UNBLOCK, &ours, &old_mask_);
   }
   ~SignalGuard() {
+    pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr);
     for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &old_[i], nullptr);
   }
   SignalGuard(const SignalGuard&) = delete;
@@ -61,6 +67,7 @@ class SignalGuard {
  private:
   static constexpr std::array<int, 4> kSignals = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
   std::array<struct sigaction, 4> old_ = {};
+  sigset_t old_mask_ = {};
 };
 
 // Why a rank failed, in the order of what may be the first cause: a signal from outside
@@ -108,7 +115,11 @@ void remove_traces(const std::string& folder, int count) {
 class Supervisor {
  public:
   Supervisor(const Job& job, WorkerProcesses& workers)
-      : folder_(job.folder), plan_(plan_for_messages(job.folder)), workers_(workers) {}
+      : folder_(job.folder),
+        plan_(plan_for_messages(job.folder)),
+        heartbeat_s_(job.kind == "train" ? job.train.heartbeat_s : 0),
+        workers_(workers),
+        silent_since_s_(static_cast<std::size_t>(workers.count()), 0) {}
 
   void run() {
     while (workers_.any_running()) {
@@ -140,10 +151,23 @@ class Supervisor {
     if (received_signal != 0 && !failed_at_s_) failed = interrupted_ = true;
     for (int rank = 0; rank < workers_.count(); ++rank) {
       const WorkerProcess& worker = workers_[rank];
-      failed = failed || worker.stop_signal != 0 || (worker.ended && !ended_well(rank));
+      if (!failed_at_s_) note_silence(rank);
+      failed = failed || worker.stop_signal != 0 || is_silent(rank) ||
+               (worker.ended && !ended_well(rank));
     }
     if (failed && !failed_at_s_) failed_at_s_ = monotonic_s();
   }
+
+  // A rank that has given signs of life, and gives none any more.
+  void note_silence(int rank) {
+    if (heartbeat_s_ <= 0 || workers_[rank].ended) return;
+    const auto file = StatusFile::open(status_path(folder_, rank));
+    if (file == nullptr || file->status().heartbeat_s <= 0 || is_done(file->status())) return;
+    const double last_s = file->status().heartbeat_s;
+    if (monotonic_s() - last_s > heartbeat_s_)
+      silent_since_s_[static_cast<std::size_t>(rank)] = last_s;
+  }
+  bool is_silent(int rank) const { return silent_since_s_[static_cast<std::size_t>(rank)] > 0; }
 
   bool ended_well(int rank) const {
     const WorkerProcess& worker = workers_[rank];
@@ -154,7 +178,7 @@ class Supervisor {
 
   void end_others(double elapsed_s) {
     for (int rank = 0; rank < workers_.count(); ++rank) {
-      if (workers_[rank].stop_signal != 0) workers_.send(rank, SIGKILL);
+      if (workers_[rank].stop_signal != 0 || is_silent(rank)) workers_.send(rank, SIGKILL);
     }
     if (interrupted_ || elapsed_s > kNoticeS) workers_.send_all(SIGTERM);
     if (elapsed_s > kNoticeS + kTerminateS) workers_.send_all(SIGKILL);
@@ -174,6 +198,12 @@ class Supervisor {
       return own_cause(rank, Cause::kSignal,
                        fmt::format("stopped by signal {} ({})", worker.stop_signal,
                                    strsignal(worker.stop_signal)));
+    }
+    if (is_silent(rank)) {
+      Cause cause = own_cause(rank, Cause::kSignal,
+                              fmt::format("no sign of life for {} s (--heartbeat)", heartbeat_s_));
+      cause.time_s = silent_since_s_[static_cast<std::size_t>(rank)];
+      return cause;
     }
     if (const auto fault = read_fault(folder_, rank)) {
       return Cause{.kind = fault->kind == FaultKind::kError ? Cause::kError : Cause::kPeerLost,
@@ -206,6 +236,7 @@ class Supervisor {
     const std::string at = file == nullptr ? "" : to_text(file->status(), plan_);
     WorkerFault fault;
     fault.rank = rank;
+    fault.host = host_name();
     fault.message = what;
     fault.at = at;
     return {.kind = kind,
@@ -217,7 +248,9 @@ class Supervisor {
 
   std::string folder_;
   Plan plan_;
+  double heartbeat_s_;  // 0: none are looked for
   WorkerProcesses& workers_;
+  std::vector<double> silent_since_s_;  // [rank]: monotonic_s(); 0: it is not
   std::optional<double> failed_at_s_;
   bool interrupted_ = false;
 };

@@ -30,7 +30,8 @@ using RankLineSink = std::function<void(int rank, const std::string&)>;
 // others have a moment to end by themselves, are told to (SIGTERM), and are killed 2
 // seconds later: nothing is left behind. The first cause is the earliest fault that is not
 // merely the loss of a peer. SIGINT, SIGTERM and SIGHUP to this process end the workers
-// too, and so does the death of this process. Not to be called twice at a time.
+// too, also those that came before and were held back (blocked), and so does the death of this
+// process. Not to be called twice at a time.
 LaunchResult run_workers(const std::string& worker, const Job& job, int count,
                          const LineSink& on_line, const RankLineSink& on_error_line = {});
 

@@ -113,7 +113,8 @@ exec sleep 100
 )",
                                      3);
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_EQ(result.first_cause, "rank 1: exited with code 9 without an account of why");
+  EXPECT_EQ(result.first_cause,
+            "rank 1 on " + host_name() + ": exited with code 9 without an account of why");
   EXPECT_THAT(result.last_lines, ElementsAre("the reason"));
   expect_nothing_left();
 }
@@ -122,7 +123,7 @@ TEST_F(Launcher, ReportsAnEndBeforeTheWorkIsDone) {
   mark_done(0);
   const LaunchResult result = launch("exit 0", 2);
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_EQ(result.first_cause, "rank 1: exited before its work was done");
+  EXPECT_EQ(result.first_cause, "rank 1 on " + host_name() + ": exited before its work was done");
 }
 
 TEST_F(Launcher, NamesTheSignalThatKilledARank) {
@@ -133,7 +134,8 @@ exec sleep 100
                                      3);
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_EQ(result.first_cause,
-            "rank 2: killed by signal 9 (Killed); the system does that too when memory runs out");
+            "rank 2 on " + host_name() +
+                ": killed by signal 9 (Killed); the system does that too when memory runs out");
   expect_nothing_left();
 }
 
@@ -141,7 +143,8 @@ TEST_F(Launcher, SaysWhereARankWasWhenItWasKilled) {
   prepare_status(1, "profile", "linear(64, 64)");
   const LaunchResult result = launch("[ $4 = 1 ] && kill -SEGV $$; exec sleep 100", 2);
   EXPECT_EQ(result.first_cause,
-            "rank 1 (profile, linear(64, 64)): killed by signal 11 (Segmentation fault)");
+            "rank 1 on " + host_name() +
+                " (profile, linear(64, 64)): killed by signal 11 (Segmentation fault)");
 }
 
 TEST_F(Launcher, ARankThatIsStoppedEndsTheRun) {
@@ -151,7 +154,8 @@ exec sleep 100
 )",
                                      2);
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_EQ(result.first_cause, "rank 1: stopped by signal 19 (Stopped (signal))");
+  EXPECT_EQ(result.first_cause,
+            "rank 1 on " + host_name() + ": stopped by signal 19 (Stopped (signal))");
   expect_nothing_left();
 }
 
@@ -163,7 +167,8 @@ while true; do sleep 1; done
 )",
                                      2);
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_EQ(result.first_cause, "rank 1: exited with code 1 without an account of why");
+  EXPECT_EQ(result.first_cause,
+            "rank 1 on " + host_name() + ": exited with code 1 without an account of why");
   expect_nothing_left();
 }
 
@@ -207,7 +212,8 @@ TEST_F(Launcher, AKillExplainsTheErrorsOfOthers) {
   fault.message = "something odd";
   prepare_fault(fault);
   EXPECT_EQ(launch("[ $4 = 1 ] && kill -KILL $$; exit 3", 2).first_cause,
-            "rank 1: killed by signal 9 (Killed); the system does that too when memory runs out");
+            "rank 1 on " + host_name() +
+                ": killed by signal 9 (Killed); the system does that too when memory runs out");
 }
 
 TEST_F(Launcher, ACrashIsJudgedByItsTimeAsErrorsAre) {
@@ -224,6 +230,17 @@ TEST_F(Launcher, ASignalToTheLauncherEndsTheWorkers) {
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_EQ(result.first_cause, "ended by signal 15 (Terminated)");
   expect_nothing_left();
+}
+
+TEST_F(Launcher, ASignalThatWasHeldBackEndsTheWorkers) {
+  sigset_t term;
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &term, nullptr);
+  raise(SIGTERM);
+  EXPECT_EQ(launch("exec sleep 100", 2).first_cause, "ended by signal 15 (Terminated)");
+  expect_nothing_left();
+  pthread_sigmask(SIG_UNBLOCK, &term, nullptr);
 }
 
 // The orphans come to this process, which says that it takes them.
@@ -257,7 +274,8 @@ TEST_F(Launcher, ForgetsWhatAnEarlierRunLeftInTheFolder) {
   fault.message = "of the run before";
   write_fault(folder_.path(), fault);
   write_file(folder_.path() + "/port", "1");
-  EXPECT_EQ(launch("exit 0", 1).first_cause, "rank 0: exited before its work was done");
+  EXPECT_EQ(launch("exit 0", 1).first_cause,
+            "rank 0 on " + host_name() + ": exited before its work was done");
   EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/port"));
 }
 

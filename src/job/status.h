@@ -18,6 +18,7 @@ struct RankStatus {
   char phase[16] = "";  // "start", "train", "evaluate", "profile", "done"
   char note[112] = "";  // beyond the phase: the operator that is being measured
   std::int32_t pid = 0;
+  double heartbeat_s = 0;       // monotonic_s() at the last sign of life; 0: none yet
   std::int64_t iteration = -1;  // -1: none
   std::int64_t position = -1;   // of the action within the rank's program; -1: no action
   Action action;

@@ -19,6 +19,7 @@ struct IterationLine {
   std::optional<double> grad_norm = {};  // before clipping; none: not known in a stream
   double learning_rate = 0;              // of the step that the iteration belongs to
   double samples_per_s = 0;              // since the last such line
+  bool skipped = false;                  // the step, for a loss or gradient that is no number
 };
 
 struct EvaluationLine {
@@ -65,6 +66,7 @@ struct DoneLine {
   std::int64_t iterations = 0;
   double epochs = 0;
   bool stopped_early = false;
+  std::int64_t skipped_steps = 0;            // for a loss or gradient that is no number
   std::map<std::string, double> metrics;     // on the test split
   std::map<std::string, double> validation;  // of the weights that were kept; may be empty
   std::optional<double> baseline_rmse;       // user and film offsets alone, on the test split

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "base/json_reader.h"
 #include "job/train_lines.h"
 
@@ -68,6 +70,7 @@ EmulationReport emulation_report(const Json& json) {
 
 DoneLine done_line(const Json& json) {
   DoneLine done;
+  done.skipped_steps = json.value("skipped_steps", std::int64_t{0});
   done.iterations = json.value("iterations", std::int64_t{0});
   done.epochs = json.value("epochs", 0.0);
   done.stopped_early = json.value("stopped_early", false);
@@ -91,13 +94,14 @@ DoneLine done_line(const Json& json) {
 }  // namespace
 
 std::string to_json_line(const IterationLine& line) {
-  return Json{{"iteration", line.iteration},
-              {"epoch", line.epoch},
-              {"loss", line.loss},
-              {"grad_norm", line.grad_norm ? Json(*line.grad_norm) : Json(nullptr)},
-              {"learning_rate", line.learning_rate},
-              {"samples_per_s", line.samples_per_s}}
-      .dump();
+  Json json = {{"iteration", line.iteration},
+               {"epoch", line.epoch},
+               {"loss", line.loss},
+               {"grad_norm", line.grad_norm ? Json(*line.grad_norm) : Json(nullptr)},
+               {"learning_rate", line.learning_rate},
+               {"samples_per_s", line.samples_per_s}};
+  if (line.skipped) json["skipped"] = true;  // numbers that are none stand as null
+  return json.dump();
 }
 
 std::string to_json_line(const EmulatedIterationLine& line) {
@@ -122,6 +126,7 @@ std::string to_json_line(const DoneLine& line) {
                {"iterations", line.iterations},
                {"epochs", line.epochs},
                {"stopped_early", line.stopped_early},
+               {"skipped_steps", line.skipped_steps},
                {"metrics", numbers_json(line.metrics)}};
   if (!line.validation.empty()) json["validation"] = numbers_json(line.validation);
   if (line.baseline_rmse) json["baseline_rmse"] = *line.baseline_rmse;
@@ -166,7 +171,8 @@ TrainLine parse_train_line(const std::string& line) {
   IterationLine iteration;
   iteration.iteration = json.value("iteration", std::int64_t{0});
   iteration.epoch = json.value("epoch", 0.0);
-  iteration.loss = json.value("loss", 0.0);
+  const Json loss = json.value("loss", Json());
+  iteration.loss = loss.is_number() ? loss.get<double>() : std::nan("");  // of a skipped step
   if (json.contains("grad_norm") && json.at("grad_norm").is_number()) {
     iteration.grad_norm = json.at("grad_norm").get<double>();
   }

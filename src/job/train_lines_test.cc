@@ -54,7 +54,7 @@ TEST(TrainLines, TheEnd) {
   stage.bytes_sent = 1024;
   line.stages = {stage};
   EXPECT_EQ(to_json_line(line),
-            R"({"done":true,"iterations":100,"epochs":2.0,"stopped_early":true,)"
+            R"({"done":true,"iterations":100,"epochs":2.0,"stopped_early":true,"skipped_steps":0,)"
             R"("metrics":{"done":7.0,"loss":0.75,"rmse":0.875},"validation":{"loss":0.5},)"
             R"("baseline_rmse":1.0,"elapsed_s":8.0,"predicted_iteration_s":0.5,)"
             R"("measured_iteration_s":0.25,"executor_overhead":0.125,"action_s":0.0625,)"

@@ -6,7 +6,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "job/job.h"
@@ -20,6 +22,13 @@ class Optimizer {
   ~Optimizer();
   // Steps in place; parameters without a gradient are left alone.
   void step(double learning_rate);
+
+  // What it has kept of one of its parameters, by the library's names ("momentum_buffer";
+  // "exp_avg", "exp_avg_sq", and "step", a whole number without dimensions): not copies. Empty
+  // before the first step, and for an optimiser that keeps nothing.
+  std::map<std::string, at::Tensor> state(const at::Tensor& parameter) const;
+  // Goes on from what was kept (copied). GP_CHECKs that it is this optimiser's.
+  void restore(const at::Tensor& parameter, const std::map<std::string, at::Tensor>& state);
 
  private:
   struct State;

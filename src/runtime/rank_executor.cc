@@ -174,6 +174,13 @@ RankExecutor::OwnStage& RankExecutor::stage(StageId id) {
   GP_CHECK(false, "stage {} is not of rank {}", id.value, rank_.value);
 }
 
+Optimizer* RankExecutor::optimizer_of(ParamId param) {
+  for (OwnStage& own : stages_) {
+    if (std::ranges::find(own.trained, param) != own.trained.end()) return own.optimizer.get();
+  }
+  return nullptr;
+}
+
 void RankExecutor::run(const Run& what) {
   run_ = what;
   const bool recorded = options_.trace && run_.training;
@@ -373,7 +380,7 @@ void RankExecutor::forward(const Action& action) {
                    again ? StageWork::Keep::kInputs : StageWork::Keep::kAll);
   }
   if (again && !values_.is_read_here(action.stage)) to_drop_ = std::pair(action.stage, samples);
-  if (run_.training && !run_.metrics) return;
+  if (run_.training && !run_.metrics && options_.train.on_nan != OnNan::kSkip) return;
   if (options_.stand_ins) return;  // of a stream: there are no losses
   std::vector<double>& sums =
       is_stream() ? stream_sums_[static_cast<std::size_t>(mini_batch_of(action.micro_batch))]
@@ -478,15 +485,18 @@ void RankExecutor::wait_reduce(const Action& action) {
 void RankExecutor::step(const Action& action) {
   if (is_stream()) return step_of_stream(action);
   OwnStage& own = stage(action.stage);
-  const bool clips = options_.train.clip > 0;
   if (!run_.part.last) return;
-  if (run_.metrics || clips) {
+  if (run_.metrics || steps_later()) {
     for (const ParamId param : own.trained) {
       if (!counted_.contains(param)) continue;  // another holder does
       gradient_squares_[param.index()] = sum_of_squares(params_[param.index()].grad());
     }
   }
-  if (!clips) step_stage(own);
+  if (!steps_later()) step_stage(own);
+}
+
+bool RankExecutor::steps_later() const {
+  return options_.train.clip > 0 || options_.train.on_nan == OnNan::kSkip;
 }
 
 void RankExecutor::scale_and_step(double factor) {

@@ -50,13 +50,15 @@ class RankExecutor {
   // Throws InputError where the plan's programs for so many samples are not sound; ActionError
   // naming the action that failed; the executor is of no use then.
   void run(const Run& what);
-  // For training that clips: run() steps no stage, this steps all, after their gradients are
-  // multiplied by the factor.
+  // For training that clips, or skips steps: run() steps no stage, this steps all, after their
+  // gradients are multiplied by the factor.
   void scale_and_step(double factor);
   void drop_gradients();
 
   // [parameter of the graph]; undefined: held by another rank.
   const std::vector<at::Tensor>& params() const { return params_; }
+  // That steps the parameter on this rank; null: none, it is not trained here.
+  Optimizer* optimizer_of(ParamId param);
   const BatchReader& reader() const { return reader_; }
 
   // Added up by runs since reset_sums(), for what this rank computes, else 0: losses and
@@ -107,6 +109,7 @@ class RankExecutor {
   void start_reduce(const Action& action);
   void wait_reduce(const Action& action);
   void step(const Action& action);
+  bool steps_later() const;
   void step_stage(OwnStage& own);
   void reduce_within(const Action& action);
   std::vector<BackwardPoint> points_within();

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "runtime/checkpoint/training_state.h"
 #include "runtime/clock.h"
 #include "runtime/counting_allocator.h"
 #include "runtime/parameters.h"
@@ -26,6 +27,7 @@ std::uint64_t options_hash(const TrainOptions& options) {
     hash = combine_hash(hash, hash_bytes(fmt::format("{}", number)));
   }
   hash = combine_hash(hash, hash_bytes(to_text(options.rate_schedule)));
+  hash = combine_hash(hash, static_cast<std::uint64_t>(options.on_nan));
   return combine_hash(hash, static_cast<std::uint64_t>(options.accumulate));
 }
 
@@ -73,17 +75,25 @@ struct RankTrainer::State {
         graph(graph_in),
         transport(transport_in),
         clip(options.train.clip),
+        skips(options.train.on_nan == OnNan::kSkip),
+        running(running_statistics(graph_in)),
         executor(plan_in, graph_in, cluster, dataset, transport_in, options) {}
 
   IterationResult result(std::int64_t samples);
+  void step_or_skip(IterationResult& result);
+  void keep_statistics();
+  void drop_step();
 
   const Plan& plan;
   const Graph& graph;
   Transport& transport;
   double clip;
+  bool skips;                 // steps whose loss or gradients are no numbers
+  std::vector<bool> running;  // [parameter]: running_statistics()
   RankExecutor executor;
   std::int64_t iteration = 0;            // the last one trained
   std::vector<at::Tensor> saved_params;  // save_weights()
+  std::vector<at::Tensor> statistics;    // keep_statistics()
 };
 
 // Totals are taken in the order of the graph and do not depend on the partition.
@@ -103,6 +113,30 @@ IterationResult RankTrainer::State::result(std::int64_t samples) {
   return result;
 }
 
+void RankTrainer::State::step_or_skip(IterationResult& result) {
+  result.skipped = skips && !(std::isfinite(result.loss) && std::isfinite(result.grad_norm));
+  if (result.skipped) return drop_step();
+  if (clip > 0 || skips) executor.scale_and_step(clip_factor(result.grad_norm, clip));
+}
+
+// What a step's forwards move besides the gradients, so that a skipped one leaves no trace.
+void RankTrainer::State::keep_statistics() {
+  const at::NoGradGuard no_gradients;
+  statistics.resize(running.size());
+  for (std::size_t i = 0; i < running.size(); ++i) {
+    const at::Tensor& param = executor.params()[i];
+    if (running[i] && param.defined()) statistics[i] = param.clone();
+  }
+}
+
+void RankTrainer::State::drop_step() {
+  const at::NoGradGuard no_gradients;
+  executor.drop_gradients();
+  for (std::size_t i = 0; i < statistics.size(); ++i) {
+    if (statistics[i].defined()) executor.params()[i].copy_(statistics[i]);
+  }
+}
+
 RankTrainer::RankTrainer(const Plan& plan, const Graph& graph, const Cluster& cluster,
                          const Dataset& dataset, Transport& transport, RankTrainerOptions options) {
   validate(plan, graph, cluster, "plan");
@@ -110,6 +144,11 @@ RankTrainer::RankTrainer(const Plan& plan, const Graph& graph, const Cluster& cl
     throw InputError("--clip",
                      "an asynchronous pipeline steps each stage by itself, and the norm "
                      "of all gradients is not known then; leave it out");
+  }
+  if (is_asynchronous(plan.weights) && options.train.on_nan == OnNan::kSkip) {
+    throw InputError("--on-nan",
+                     "an asynchronous pipeline steps each stage by itself, and can skip "
+                     "none on all; leave skip out");
   }
   state_ = std::make_unique<State>(plan, graph, cluster, dataset, transport, options);
   check_agreement(transport, combine_hash(combine_hash(plan_hash(plan), graph_hash(graph)),
@@ -137,15 +176,16 @@ IterationResult RankTrainer::train(const std::vector<std::int64_t>& ids, std::in
   if (part.first) {
     s.executor.drop_gradients();
     s.executor.reset_sums();
+    if (s.skips) s.keep_statistics();
   }
   s.iteration = iteration;
   s.executor.run({true, iteration, ids, metrics, part});
   ++s.executor.measured().iterations;
-  const bool clips = s.clip > 0;
+  const bool steps_later = s.clip > 0 || s.skips;
   IterationResult result;
-  if (part.last && (metrics || clips)) result = s.result(part.samples);
-  if (part.last && clips) s.executor.scale_and_step(clip_factor(result.grad_norm, s.clip));
-  if (!metrics) result = {};
+  if (part.last && (metrics || steps_later)) result = s.result(part.samples);
+  if (part.last && steps_later) s.step_or_skip(result);
+  if (!metrics && !result.skipped) result = {};
   s.executor.measured().total_cpu_s += thread_cpu_s() - start_cpu_s;
   return result;
 }
@@ -227,6 +267,35 @@ void RankTrainer::restore_weights() {
   const at::NoGradGuard no_gradients;
   for (std::size_t i = 0; i < params.size(); ++i) {
     if (params[i].defined()) params[i].copy_(state_->saved_params[i]);
+  }
+}
+
+TrainingState RankTrainer::training_state(const std::vector<bool>& wanted) const {
+  TrainingState state;
+  const std::vector<at::Tensor>& params = state_->executor.params();
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    if (!wanted[i] || !params[i].defined()) continue;
+    const std::string& name = state_->graph.params[i].name;
+    state.weights[name] = to_values(params[i]);
+    if (!state_->saved_params.empty()) state.best[name] = to_values(state_->saved_params[i]);
+    if (const Optimizer* optimizer = state_->executor.optimizer_of(ParamId(i))) {
+      add_optimizer_state(*optimizer, params[i], name, state.optimizer);
+    }
+  }
+  return state;
+}
+
+void RankTrainer::restore(const TrainingState& state) {
+  const std::vector<at::Tensor>& params = state_->executor.params();
+  if (!state.best.empty()) state_->saved_params.resize(params.size());
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    if (!params[i].defined()) continue;
+    const std::string& name = state_->graph.params[i].name;
+    copy_values(state.weights.at(name), params[i]);
+    if (!state.best.empty()) state_->saved_params[i] = to_tensor(state.best.at(name));
+    if (Optimizer* optimizer = state_->executor.optimizer_of(ParamId(i))) {
+      restore_optimizer_state(*optimizer, params[i], name, state.optimizer);
+    }
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "cost/cost_model.h"
 #include "data/dataset.h"
+#include "job/checkpoint/checkpoint.h"
 #include "job/job.h"
 #include "job/step_part.h"
 #include "plan/plan.h"
@@ -56,6 +57,7 @@ class ActionError : public RunError {
 struct IterationResult {
   double loss = 0;       // of the whole model over the whole mini-batch, the same on every rank
   double grad_norm = 0;  // over unique parameters, the same on every rank; before it is clipped
+  bool skipped = false;  // the step, for a loss or gradient that is no number (OnNan::kSkip)
 };
 
 // What was measured since reset_measurements(), of this rank.
@@ -107,6 +109,12 @@ class RankTrainer {
   // The weights now (a copy), and back: for keeping the best.
   void save_weights();
   void restore_weights();
+
+  // Between iterations: a copy of what training keeps of the parameters marked in `wanted`, as far
+  // as this rank holds them; `best`: what save_weights() saved. And back, on every rank, before the
+  // first iteration; the rank's parameters are those of `state`.
+  TrainingState training_state(const std::vector<bool>& wanted) const;
+  void restore(const TrainingState& state);
 
   void reset_measurements();
   RankMeasurement measurement() const;

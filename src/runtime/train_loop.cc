@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <optional>
 
 #include "base/error.h"
@@ -14,6 +15,7 @@
 #include "job/fault.h"
 #include "job/step_part.h"
 #include "job/train_lines.h"
+#include "runtime/checkpoint/checkpoint_writer.h"
 #include "runtime/run_meter.h"
 #include "runtime/stage_report.h"
 #include "schedule/build.h"
@@ -37,7 +39,17 @@ class TrainLoop {
         keeps_best_(options_.iterations == 0),
         evaluate_every_(options_.eval_every > 0 ? options_.eval_every
                         : keeps_best_           ? stream_.iterations_per_epoch()
-                                                : 0) {}
+                                                : 0) {
+    if (options_.checkpoint.folder.empty()) return;
+    checkpoints_ = std::make_unique<CheckpointWriter>(CheckpointRun{.options = options_,
+                                                                    .plan = run.plan,
+                                                                    .graph = run.graph,
+                                                                    .dataset = run.dataset,
+                                                                    .trainer = run.trainer,
+                                                                    .rank = run.transport.rank(),
+                                                                    .files = run.checkpoint_files});
+    if (const auto progress = checkpoints_->resume()) resume(*progress);
+  }
 
   void run() {
     run_.trainer.reset_measurements();
@@ -46,6 +58,7 @@ class TrainLoop {
     while (!is_finished()) {
       is_asynchronous(run_.plan.weights) ? train_stream() : train_one();
       if (is_evaluation_due()) evaluate();
+      if (checkpoints_) save_where_due();
     }
     finish();
   }
@@ -65,6 +78,40 @@ class TrainLoop {
     return evaluate_every_ > 0 && (done_ % evaluate_every_ == 0 || done_ == total_);
   }
 
+  void save_where_due() {
+    checkpoints_->check();
+    if (!checkpoints_->is_due(done_, is_finished())) return;
+    checkpoints_->save(progress(), stream_.iterations_per_epoch());
+  }
+
+  TrainProgress progress() const {
+    TrainProgress at;
+    at.iteration = done_;
+    at.evaluations = evaluations_;
+    at.without_improvement = without_improvement_;
+    if (std::isfinite(best_loss_)) at.best_loss = best_loss_;
+    at.best_validation = best_validation_;
+    at.last_validation = last_validation_;
+    at.skipped = skipped_;
+    return at;
+  }
+  void resume(const TrainProgress& at) {
+    done_ = at.iteration;
+    evaluations_ = at.evaluations;
+    without_improvement_ = at.without_improvement;
+    if (at.best_loss) best_loss_ = *at.best_loss;
+    best_validation_ = at.best_validation;
+    last_validation_ = at.last_validation;
+    skipped_ = at.skipped;
+  }
+
+  // Before a checkpoint: one of weights that are no numbers is not to take the place of others.
+  bool is_watched(const StepPart& part) const {
+    if (is_logged(part.step)) return true;
+    const std::int64_t end = (part.step + 1) * options_.accumulate;
+    return checkpoints_ && checkpoints_->is_due(end, false);
+  }
+
   // A step is, where one of its iterations is due.
   bool is_logged(std::int64_t step) const {
     const std::int64_t begin = step * options_.accumulate;
@@ -79,12 +126,11 @@ class TrainLoop {
     const bool full = static_cast<std::int64_t>(ids.size()) == run_.plan.mini_batch;
     const StepPart part = step_part(options_.accumulate, iteration, total_,
                                     [&](std::int64_t i) { return stream_.mini_batch_samples(i); });
-    const bool logged = is_logged(part.step);
-    const IterationResult result = meter_.train(ids, iteration, logged, part, full);
+    const IterationResult result = meter_.train(ids, iteration, is_watched(part), part, full);
     ++done_;
     last_samples_ = static_cast<std::int64_t>(ids.size());
     samples_since_log_ += last_samples_;
-    if (logged && part.last) log(iteration, result, learning_rate_at(options_, part.step));
+    if (part.last) judge(iteration, result, part);
   }
 
   // To the next evaluation, or the end of the epoch or of the run: there the pipeline runs dry.
@@ -104,36 +150,47 @@ class TrainLoop {
     const double samples_per_s = static_cast<double>(ids.size()) / (monotonic_s() - start_s);
     for (std::int64_t i = first; i < end; ++i) {
       ++done_;
-      if (!is_logged(i)) continue;
       const double loss = losses[static_cast<std::size_t>(i - first)];
       require_finite("loss", loss, fmt::format("at iteration {}", i));
-      emit_iteration(i, loss, {}, learning_rate_at(options_, i), samples_per_s);
+      if (!is_logged(i)) continue;
+      emit_iteration({.iteration = i,
+                      .epoch = epochs(),
+                      .loss = loss,
+                      .learning_rate = learning_rate_at(options_, i),
+                      .samples_per_s = samples_per_s});
     }
     logged_s_ = monotonic_s();
   }
 
+  // A step that was skipped is always told.
+  void judge(std::int64_t iteration, const IterationResult& result, const StepPart& part) {
+    if (result.skipped) {
+      ++skipped_;
+    } else {
+      const std::string at = fmt::format("at iteration {}", iteration);
+      require_finite("loss", result.loss, at);
+      require_finite("gradient norm", result.grad_norm, at);
+    }
+    if (result.skipped || is_logged(part.step)) {
+      log(iteration, result, learning_rate_at(options_, part.step));
+    }
+  }
+
   void log(std::int64_t iteration, const IterationResult& result, double learning_rate) {
-    const std::string at = fmt::format("at iteration {}", iteration);
-    require_finite("loss", result.loss, at);
-    require_finite("gradient norm", result.grad_norm, at);
     const double now_s = monotonic_s();
-    emit_iteration(iteration, result.loss, result.grad_norm, learning_rate,
-                   static_cast<double>(samples_since_log_) / (now_s - logged_s_));
+    emit_iteration({.iteration = iteration,
+                    .epoch = epochs(),
+                    .loss = result.loss,
+                    .grad_norm = result.grad_norm,
+                    .learning_rate = learning_rate,
+                    .samples_per_s = static_cast<double>(samples_since_log_) / (now_s - logged_s_),
+                    .skipped = result.skipped});
     logged_s_ = now_s;
     samples_since_log_ = 0;
   }
 
-  void emit_iteration(std::int64_t iteration, double loss, std::optional<double> grad_norm,
-                      double learning_rate, double samples_per_s) const {
-    if (!is_rank_0()) return;
-    IterationLine line;
-    line.iteration = iteration;
-    line.epoch = epochs();
-    line.loss = loss;
-    line.grad_norm = grad_norm;
-    line.learning_rate = learning_rate;
-    line.samples_per_s = samples_per_s;
-    emit_(to_json_line(line));
+  void emit_iteration(const IterationLine& line) const {
+    if (is_rank_0()) emit_(to_json_line(line));
   }
 
   // All ranks see the same number; rank 0 is the one to report it.
@@ -176,10 +233,12 @@ class TrainLoop {
   void finish() {
     DoneLine line;
     line.elapsed_s = elapsed_s();
+    if (checkpoints_) checkpoints_->finish();
     if (keeps_best_ && without_improvement_ > 0) run_.trainer.restore_weights();
     line.iterations = done_;
     line.epochs = epochs();
     line.stopped_early = is_out_of_patience();
+    line.skipped_steps = skipped_;
     line.validation = keeps_best_ ? best_validation_ : last_validation_;
     line.metrics = run_.trainer.evaluate(split_.test);
     const std::vector<IterationTotals> ranks = meter_.gather(run_.transport);
@@ -214,6 +273,7 @@ class TrainLoop {
   std::int64_t done_ = 0;  // iterations
   std::int64_t last_samples_ = 0;
   std::int64_t samples_since_log_ = 0;
+  std::int64_t skipped_ = 0;  // steps
   double start_s_ = 0;
   double logged_s_ = 0;
   std::int64_t evaluations_ = 0;
@@ -221,6 +281,7 @@ class TrainLoop {
   double best_loss_ = std::numeric_limits<double>::infinity();
   std::map<std::string, double> best_validation_;
   std::map<std::string, double> last_validation_;
+  std::unique_ptr<CheckpointWriter> checkpoints_;  // null: none are asked for
 };
 
 }  // namespace

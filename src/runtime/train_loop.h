@@ -8,6 +8,7 @@
 #include "cost/cost_model.h"
 #include "data/dataset.h"
 #include "graph/graph.h"
+#include "job/checkpoint/durable_files.h"
 #include "job/job.h"
 #include "job/launcher.h"
 #include "plan/plan.h"
@@ -25,6 +26,7 @@ struct TrainRun {
   const Dataset& dataset;
   Transport& transport;
   RankTrainer& trainer;
+  DurableFiles checkpoint_files = DurableFiles();
 };
 
 // Trains for the iterations asked for; or for at most the epochs asked for, and no longer

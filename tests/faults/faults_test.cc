@@ -10,9 +10,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <numeric>
+#include <utility>
 
 #include "base/file.h"
 #include "graph/builder.h"
+#include "job/checkpoint/checkpoint_folder.h"
 #include "job/fault.h"
 #include "job/job.h"
 #include "job/launcher.h"
@@ -148,8 +150,9 @@ TEST_F(Faults, WithoutAnyTheRunEndsWell) {
 TEST_F(Faults, ARankThatIsKilledIsTheFirstCause) {
   const LaunchResult result = launch_and_send(1, SIGKILL);
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_THAT(result.first_cause,
-              MatchesRegex("rank 1 \\(iteration [0-9]+, stage 1, .*\\): killed by signal 9 .*"));
+  EXPECT_THAT(
+      result.first_cause,
+      MatchesRegex("rank 1 on [^ ]+ \\(iteration [0-9]+, stage 1, .*\\): killed by signal 9 .*"));
   expect_nothing_left();
 }
 
@@ -157,16 +160,18 @@ TEST_F(Faults, ARankThatIsKilledIsTheFirstCause) {
 TEST_F(Faults, Rank0MayBeTheOneThatIsKilled) {
   const LaunchResult result = launch_and_send(0, SIGKILL);
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_THAT(result.first_cause,
-              MatchesRegex("rank 0 \\(iteration [0-9]+, stage 0, .*\\): killed by signal 9 .*"));
+  EXPECT_THAT(
+      result.first_cause,
+      MatchesRegex("rank 0 on [^ ]+ \\(iteration [0-9]+, stage 0, .*\\): killed by signal 9 .*"));
   expect_nothing_left();
 }
 
 TEST_F(Faults, ARankThatIsStoppedIsTheFirstCause) {
   const LaunchResult result = launch_and_send(2, SIGSTOP);
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_THAT(result.first_cause,
-              MatchesRegex("rank 2 \\(iteration [0-9]+, stage 2, .*\\): stopped by signal 19 .*"));
+  EXPECT_THAT(
+      result.first_cause,
+      MatchesRegex("rank 2 on [^ ]+ \\(iteration [0-9]+, stage 2, .*\\): stopped by signal 19 .*"));
   expect_nothing_left();
 }
 
@@ -175,7 +180,8 @@ TEST_F(Faults, ARankThatThrowsIsTheFirstCause) {
   const LaunchResult result = launch();
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_EQ(result.first_cause,
-            "rank 1 (iteration 2, stage 1, micro-batch 0, 1B0): a fault for a test");
+            "rank 1 on " + host_name() +
+                " (iteration 2, stage 1, micro-batch 0, 1B0): a fault for a test");
   expect_nothing_left();
 }
 
@@ -184,8 +190,64 @@ TEST_F(Faults, ARankThatLeavesInSilenceIsTheFirstCause) {
   const LaunchResult result = launch();
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_EQ(result.first_cause,
-            "rank 2 (iteration 2, stage 2, micro-batch 0, 2B0): exited before its work was done");
+            "rank 2 on " + host_name() +
+                " (iteration 2, stage 2, micro-batch 0, 2B0): exited before its work was done");
   expect_nothing_left();
+}
+
+TEST_F(Faults, ARankThatGivesNoSignOfLifeIsTheFirstCause) {
+  setenv("GP_TEST_FAULT", "2:steady:mute", 1);
+  job_.train.heartbeat_s = 1;
+  const LaunchResult result = launch();
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_EQ(result.first_cause, "rank 2 on " + host_name() +
+                                    " (iteration 2, stage 2, micro-batch 0, 2B0): no sign of life "
+                                    "for 1 s (--heartbeat)");
+  expect_nothing_left();
+}
+
+TEST_F(Faults, ARankThatHasNoMemoryLeftIsTheFirstCause) {
+  setenv("GP_TEST_FAULT", "1:warm-up:memory", 1);
+  const LaunchResult result = launch();
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_EQ(result.first_cause, "rank 1 on " + host_name() +
+                                    " (iteration 0, stage 1, micro-batch 0, 1F0): out of memory");
+  expect_nothing_left();
+}
+
+// The lines of a run that is killed while it saves for the second time, and of one that goes on
+// from the first, are those of a run that was not stopped.
+TEST_F(Faults, ARunThatIsKilledWhileItSavesGoesOnFromTheCheckpointBefore) {
+  const auto without_times = [](const std::vector<std::string>& lines) {
+    std::vector<std::string> cut;
+    for (const std::string& line : lines)
+      cut.push_back(line.substr(0, line.find("\"samples_per_s")));
+    cut.pop_back();  // the end's report is of times
+    return cut;
+  };
+  job_.train.iterations = 12;
+  job_.train.optimizer = OptimizerKind::kAdam;
+  EXPECT_EQ(launch().exit_code, 0);
+  const std::vector<std::string> whole = without_times(std::exchange(lines_, {}));
+
+  CheckpointOptions& options = job_.train.checkpoint;
+  options.folder = folder_.path() + "/checkpoints";
+  options.every = 4;
+  setenv("GP_TEST_FAULT", "1:checkpoint:kill", 1);
+  const LaunchResult killed = launch();
+  EXPECT_EQ(killed.exit_code, 3);
+  EXPECT_THAT(killed.first_cause, MatchesRegex("rank 1 on .*: killed by signal 9 .*"));
+  expect_nothing_left();
+  remove_partial_checkpoints(options.folder);
+
+  lines_.clear();
+  unsetenv("GP_TEST_FAULT");
+  options.resume = newest_checkpoint(options.folder, "--resume");
+  EXPECT_EQ(options.resume, options.folder + "/iteration-000000000004");
+  EXPECT_EQ(launch().exit_code, 0);
+  const std::vector<std::string> rest = without_times(lines_);
+  ASSERT_EQ(whole.size(), 12);
+  EXPECT_EQ(rest, std::vector<std::string>(whole.begin() + 4, whole.end()));
 }
 
 TEST_F(Faults, ALossThatIsNoNumberEndsTheRun) {
@@ -193,7 +255,7 @@ TEST_F(Faults, ALossThatIsNoNumberEndsTheRun) {
   const LaunchResult result = launch();
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.first_cause,
-              MatchesRegex("rank 0 \\(iteration [0-9]+, .*\\): (loss|gradient norm) is "
+              MatchesRegex("rank 0 on [^ ]+ \\(iteration [0-9]+, .*\\): (loss|gradient norm) is "
                            "(nan|infinite) at iteration [0-9]+; try a smaller "
                            "learning rate"));
   expect_nothing_left();
@@ -203,7 +265,8 @@ TEST_F(Faults, BadInputIsToldAsSuch) {
   job_.train.data = "/nowhere/at/all";
   const LaunchResult result = launch();
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.first_cause, MatchesRegex("rank [012] \\(start\\): .*/nowhere/at/all.*"));
+  EXPECT_THAT(result.first_cause,
+              MatchesRegex("rank [012] on [^ ]+ \\(start\\): .*/nowhere/at/all.*"));
   expect_nothing_left();
 }
 

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "cost/profile_json.h"
 #include "graph/builder.h"
+#include "job/fault.h"
 #include "job/job.h"
 #include "job/launcher.h"
 #include "job/test_folder.h"
@@ -52,7 +53,8 @@ TEST(Worker, RefusesAJobThatIsNotThere) {
   const TestFolder folder;
   const Output output = run("--job " + folder.path() + " --rank 0");
   EXPECT_EQ(output.exit_code, 2);
-  EXPECT_THAT(output.text, StartsWith("rank 0 (start): " + folder.path() + "/job.json: "));
+  EXPECT_THAT(output.text, StartsWith("rank 0 on " + host_name() + " (start): " + folder.path() +
+                                      "/job.json: "));
 }
 
 TEST(Worker, MeasuresAModelOnSeveralRanks) {

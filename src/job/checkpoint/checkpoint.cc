@@ -17,14 +17,15 @@ template <typename T>
 void require_same(const std::string& where, const char* what, const T& made, const T& now,
                   const char* remedy) {
   if (made == now) return;
-  throw InputError(where, fmt::format("was made with {} {}, and this run has {}; {}", what, made,
-                                      now, remedy));
+  throw InputError(
+      where, fmt::format("was made with {} {}, and this run has {}; {}", what, made, now, remedy));
 }
 
 template <typename T>
 void note_change(std::vector<std::string>& notes, const char* what, const T& made, const T& now) {
   if (made == now) return;
-  notes.push_back(fmt::format("goes on with {} {}, the checkpoint was made with {}", what, now, made));
+  notes.push_back(
+      fmt::format("goes on with {} {}, the checkpoint was made with {}", what, now, made));
 }
 
 }  // namespace
@@ -56,7 +57,7 @@ CheckpointManifest describe_run(const Plan& plan, const Graph& graph, const Trai
   manifest.plan_hash = plan_hash(plan);
   manifest.plan = to_json(plan, graph);
   manifest.mini_batch = plan.mini_batch;
-  manifest.ranks = static_cast<int>(used_devices(plan).size());
+  manifest.ranks = devices_used(plan);
   manifest.train = train;
   return manifest;
 }

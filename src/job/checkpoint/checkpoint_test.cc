@@ -164,7 +164,11 @@ class Checkpoint : public ::testing::Test {
     if (child == 0) {
       int done = 0;
       // Small chunks: files are cut within.
-      const DurableFiles files([&](const std::string&) { if (++done == step) _exit(1); }, 64);
+      const DurableFiles files(
+          [&](const std::string&) {
+            if (++done == step) _exit(1);
+          },
+          512);
       save(iteration, files);
       _exit(0);
     }
@@ -185,7 +189,7 @@ class Checkpoint : public ::testing::Test {
       if (published) fs::remove_all(options_.folder), save(10), published = false;
       ++step;
     }
-    EXPECT_GT(step, 60);
+    EXPECT_GT(step, 40);
     EXPECT_EQ(newest(), 20);
   }
 
@@ -199,12 +203,12 @@ class Checkpoint : public ::testing::Test {
 TEST_F(Checkpoint, IsReadBackAsItWasWritten) {
   save(10);
   const std::string path = newest_checkpoint(options_.folder, "--resume");
-  EXPECT_THAT(names(path),
-              ElementsAre("best-00001-of-00003.safetensors", "best-00003-of-00003.safetensors",
-                          "manifest.json", "model-00001-of-00003.safetensors",
-                          "model-00003-of-00003.safetensors", "model.safetensors.index.json",
-                          "optimizer-00001-of-00003.safetensors",
-                          "optimizer-00003-of-00003.safetensors"));
+  EXPECT_THAT(
+      names(path),
+      ElementsAre("best-00001-of-00003.safetensors", "best-00003-of-00003.safetensors",
+                  "manifest.json", "model-00001-of-00003.safetensors",
+                  "model-00003-of-00003.safetensors", "model.safetensors.index.json",
+                  "optimizer-00001-of-00003.safetensors", "optimizer-00003-of-00003.safetensors"));
   const CheckpointManifest found = read_manifest(path);
   EXPECT_EQ(found.files.size(), 6);
   CheckpointManifest expected = manifest(10);
@@ -308,7 +312,8 @@ TEST_F(Checkpoint, RefusesFilesThatAreNotWhatWasWritten) {
               HasSubstr("manifest.json: "));
   std::string other = manifest_text;
   other.replace(other.find("\"name\": \"model-0"), 9, "\"name\": \"../");
-  EXPECT_THAT(with("manifest.json", other), HasSubstr("expected the name of a file in this folder"));
+  EXPECT_THAT(with("manifest.json", other),
+              HasSubstr("expected the name of a file in this folder"));
   other = manifest_text;
   other.replace(other.find("\"fc0.bias\""), 10, "\"fc9.bias\"");
   EXPECT_EQ(with("manifest.json", other),
