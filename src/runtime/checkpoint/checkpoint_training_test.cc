@@ -3,6 +3,7 @@
 // threads.
 
 #include <ATen/ops/equal.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -127,9 +128,7 @@ class Training {
                      [&](const std::string& line) { note(line, outcome); });
         const std::lock_guard lock(mutex);
         for (const auto& [name, values] : trainer.parameters()) {
-          // Of replicas: that of the last rank, and the first's beside it.
-          outcome.weights.emplace(name + "@first", values);
-          outcome.weights[name] = values;
+          outcome.weights[fmt::format("{} on rank {}", name, transport.rank())] = values;
         }
       });
     } catch (const RunError&) {
