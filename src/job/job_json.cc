@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/json_reader.h"
 #include "job/fault.h"
+#include "job/fields_json.h"
 #include "job/job.h"
-#include "job/json_fields.h"
 
 namespace graphpipe {
 namespace {

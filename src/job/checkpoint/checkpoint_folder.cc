@@ -136,8 +136,9 @@ void CheckpointFolder::claim() {
   fs::create_directories(options_.folder, ignored);
   lock_ = lock_folder(options_.folder);
   if (lock_ < 0) {
-    throw InputError("--checkpoint-dir", options_.folder + " is another run's, which goes on; name "
-                                                           "another folder");
+    throw InputError("--checkpoint-dir", options_.folder +
+                                             " is another run's, which goes on; name "
+                                             "another folder");
   }
   remove_leftovers(options_.folder, files_);
 }

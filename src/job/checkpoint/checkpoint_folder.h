@@ -1,10 +1,10 @@
 // A folder of checkpoints: "iteration-000000000120" and so on, each whole or of no account.
 //
 // Coordinated: every rank writes its files and its part of the manifest into
-// "partial-iteration-000000000120"; when all parts are there, rank 0 writes the manifest and renames
-// the folder. Ranks meet through these files alone. Per stage (PipeDream, section 4 of Narayanan et
-// al., SOSP 2019): every rank writes into "iteration-000000000120" by itself, its part last; the
-// checkpoint counts once it has the parts of all.
+// "partial-iteration-000000000120"; when all parts are there, rank 0 writes the manifest and
+// renames the folder. Ranks meet through these files alone. Per stage (PipeDream, section 4 of
+// Narayanan et al., SOSP 2019): every rank writes into "iteration-000000000120" by itself, its part
+// last; the checkpoint counts once it has the parts of all.
 
 #pragma once
 
@@ -34,8 +34,8 @@ CheckpointManifest read_manifest(const std::string& checkpoint);
 
 // Of the parameters marked in `wanted`, each of which is there. `replica_of_rank`: whose own
 // statistics to take, where the plan is the one of the checkpoint; -1: the first holder's. Throws
-// InputError(FILE, ...) that says what is wrong with it and what to do, where one is missing, not of
-// its length, or not the bytes that were written.
+// InputError(FILE, ...) that says what is wrong with it and what to do, where one is missing, not
+// of its length, or not the bytes that were written.
 TrainingState read_state(const std::string& checkpoint, const CheckpointManifest& manifest,
                          const Graph& graph, const std::vector<bool>& wanted, int replica_of_rank);
 
@@ -47,7 +47,8 @@ struct RankState {
 
 class CheckpointFolder {
  public:
-  CheckpointFolder(const CheckpointOptions& options, int rank, int ranks, DurableFiles files = DurableFiles());
+  CheckpointFolder(const CheckpointOptions& options, int rank, int ranks,
+                   DurableFiles files = DurableFiles());
   ~CheckpointFolder();
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;

@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "base/json_reader.h"
 #include "job/checkpoint/checkpoint.h"
-#include "job/json_fields.h"
+#include "job/fields_json.h"
 
 namespace graphpipe {
 namespace {
@@ -97,7 +97,7 @@ void read_optimizer_options(const JsonReader& json, TrainOptions& train) {
 }
 
 Json file_json(const CheckpointFile& file) {
-  return {{"name", file.name},   {"part", part_name(file.part)},  {"rank", file.rank},
+  return {{"name", file.name},   {"part", part_name(file.part)}, {"rank", file.rank},
           {"bytes", file.bytes}, {"hash", hash_text(file.hash)}, {"tensors", file.tensors}};
 }
 
@@ -106,8 +106,8 @@ CheckpointFile read_file_entry(const JsonReader& json) {
   CheckpointFile file;
   file.name = json["name"].string();
   if (file.name.empty() || file.name.find('/') != std::string::npos) {
-    json["name"].fail(fmt::format("expected the name of a file in this folder, found \"{}\"",
-                                  file.name));
+    json["name"].fail(
+        fmt::format("expected the name of a file in this folder, found \"{}\"", file.name));
   }
   file.part = read_part(json["part"]);
   file.rank = static_cast<int>(json["rank"].integer_at_least(0));

@@ -16,8 +16,7 @@ inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr const char* kWeightIndexName = "model.safetensors.index.json";
 
 // As the ranks of a sharded model are numbered elsewhere: from 1.
-inline std::string shard_name(std::string_view kind, int rank, int ranks,
-                              std::string_view ending) {
+inline std::string shard_name(std::string_view kind, int rank, int ranks, std::string_view ending) {
   return fmt::format("{}-{:05}-of-{:05}{}", kind, rank + 1, ranks, ending);
 }
 inline std::string checkpoint_name(std::int64_t iteration) {

@@ -30,8 +30,8 @@ CheckpointManifest merge_parts(const std::string& checkpoint, int ranks) {
       whole = std::move(part);
     } else if (const auto found = std::exchange(whole.files, {});
                to_json(part, false) != to_json(whole, false)) {
-      throw InputError(path, fmt::format("is of another run than {}; {}", part_file_name(0, ranks),
-                                         kRemedy));
+      throw InputError(
+          path, fmt::format("is of another run than {}; {}", part_file_name(0, ranks), kRemedy));
     } else {
       whole.files = found;
     }
@@ -47,8 +47,8 @@ int ranks_of_parts(const std::string& checkpoint) {
     const std::string path = entry.path().string();
     return parse_checkpoint(read_file(path), path, false).ranks;
   }
-  throw InputError(checkpoint, fmt::format("has neither {} nor the parts of one; {}", kManifestName,
-                                           kRemedy));
+  throw InputError(checkpoint,
+                   fmt::format("has neither {} nor the parts of one; {}", kManifestName, kRemedy));
 }
 
 Weights read_checked(const std::string& checkpoint, const CheckpointFile& file) {
@@ -59,10 +59,10 @@ Weights read_checked(const std::string& checkpoint, const CheckpointFile& file) 
                                        file.bytes, bytes.size(), kRemedy));
   }
   if (hash_bytes(bytes) != file.hash) {
-    throw InputError(path, fmt::format("expected bytes with hash {} as the manifest says, found "
-                                       "{}: they have changed; {}",
-                                       hash_text(file.hash), hash_text(hash_bytes(bytes)),
-                                       kRemedy));
+    throw InputError(path,
+                     fmt::format("expected bytes with hash {} as the manifest says, found "
+                                 "{}: they have changed; {}",
+                                 hash_text(file.hash), hash_text(hash_bytes(bytes)), kRemedy));
   }
   Weights weights = parse_safetensors(bytes, path);
   std::vector<std::string> names;
@@ -119,8 +119,8 @@ class StateReader {
   // A count of steps is one number, all else is as the parameter.
   void check(const CheckpointFile& file, const std::string& name, const WeightValues& values,
              const Parameter& param) const {
-    const bool is_count =
-        file.part == CheckpointPart::kOptimizer && values.shape.empty() && values.dtype == DType::kInt64;
+    const bool is_count = file.part == CheckpointPart::kOptimizer && values.shape.empty() &&
+                          values.dtype == DType::kInt64;
     if (is_count || (values.dtype == param.dtype && values.shape == param.shape)) return;
     throw InputError(checkpoint_ + "/" + file.name,
                      fmt::format("\"{}\" is {} ({}), expected {} ({})", name,

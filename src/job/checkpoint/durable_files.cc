@@ -25,7 +25,8 @@ namespace fs = std::filesystem;
 // Closes what it holds.
 class OpenFile {
  public:
-  OpenFile(const std::string& path, int flags) : path_(path), file_(open(path.c_str(), flags, 0644)) {
+  OpenFile(const std::string& path, int flags)
+      : path_(path), file_(open(path.c_str(), flags, 0644)) {
     if (file_ < 0) refuse("open", path, std::strerror(errno));
   }
   ~OpenFile() {
