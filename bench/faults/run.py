@@ -35,7 +35,7 @@ KINDS = {  # and what is said
 # Where an action is under way, it is named.
 ACTION = r"(iteration|stage) .*[0-9][FB][0-9]"
 AT = {"start": "start", "connect": "connect", "warm-up": ACTION, "steady": ACTION,
-      "reduction": r"iteration .*reduce", "evaluation": ACTION + ".*evaluat", "checkpoint": "iteration "}
+      "reduction": r"iteration .*reduce", "evaluation": r"iteration .*stage .*evaluating", "checkpoint": "iteration "}
 
 
 def merge_last(plan):
