@@ -1,6 +1,7 @@
 // graphpipe train PLAN: run it, on local ranks.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <limits>
 #include <memory>
@@ -24,6 +25,7 @@
 #include "job/launcher.h"
 #include "models/onnx/export.h"
 #include "plan/calibration.h"
+#include "plan/weight_versions.h"
 #include "report/text_report.h"
 
 namespace graphpipe {
@@ -178,6 +180,14 @@ std::string done_text(const DoneLine& done) {
   return text + stages_text(done);
 }
 
+std::string steps_late_note(const Plan& plan) {
+  const VersionRule rule(plan);
+  std::vector<std::int64_t> late;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) late.push_back(rule.steps_late(StageId(s)));
+  return fmt::format("weights {}: by stage, gradients are {} steps late",
+                     weight_policy_name(plan.weights), fmt::join(late, " "));
+}
+
 // Each stage steps by itself, a mini-batch after the other.
 void check_stream(const TrainFlags& flags, const Plan& plan) {
   if (!is_asynchronous(plan.weights)) return;
@@ -317,6 +327,7 @@ void run_train(TrainFlags flags, CommandLine& line) {
   const std::int64_t per_epoch =
       (train_samples + loaded.plan.mini_batch - 1) / loaded.plan.mini_batch;
   choose_checkpoint(flags.checkpoint, loaded.plan, loaded.graph, *dataset, per_epoch, flags.train);
+  if (is_asynchronous(loaded.plan.weights)) print_note(steps_late_note(loaded.plan));
   const JobFolder folder;
   Job job;
   job.kind = "train";
