@@ -40,6 +40,7 @@
 #include "runtime/parameters.h"
 #include "runtime/profiler.h"
 #include "runtime/rank_trainer.h"
+#include "runtime/self_check.h"
 #include "runtime/thread_ranks.h"
 #include "runtime/train_loop.h"
 #include "runtime/transport/transport.h"
@@ -352,6 +353,10 @@ bool parse_arguments(int argc, char** argv) {
 int worker_main(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == "--version") {
     fmt::print("graphpipe-worker {}, {}\n", GP_VERSION, library_name());
+    return 0;
+  }
+  if (argc == 2 && std::string_view(argv[1]) == "--doctor") {
+    fmt::print("{}", self_check_text());
     return 0;
   }
   Run run;

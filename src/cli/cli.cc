@@ -17,6 +17,8 @@
 #include "cli/cli_json.h"
 #include "cli/command.h"
 #include "cli/inputs.h"
+#include "cli/shell_completion.h"
+#include "cli/terminal.h"
 #include "job/launcher.h"
 #include "models/onnx/libraries.h"
 
@@ -90,8 +92,14 @@ int parse_failure(const CLI::App& app, const CLI::ParseError& error) {
 void add_help_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("help", "how to use all commands, or one");
   auto name = std::make_shared<std::string>();
+  auto shell = std::make_shared<std::string>();
+  auto manual = std::make_shared<bool>(false);
   command->add_option("COMMAND", *name, "default: all");
-  command->callback([&app, name] {
+  command->add_option("--completion", *shell, "print a completion script: bash, zsh or fish");
+  command->add_flag("--man", *manual, "print the manual page, for man");
+  command->callback([&app, name, shell, manual] {
+    if (!shell->empty()) return print_out(shell_completion(app, *shell));
+    if (*manual) return print_out(manual_page(app));
     const auto help_of = [&app](const CLI::App* about, const std::string& title,
                                 CLI::AppFormatMode mode) {
       print_out(app.get_formatter()->make_help(about, title, mode));
@@ -125,8 +133,16 @@ int run_cli(int argc, const char* const* argv) {
   add_export_command(app, line);
   add_import_command(app, line);
   add_data_command(app, line);
+  add_doctor_command(app, line);
   for (CLI::App* command : app.get_subcommands(nullptr)) {
     command->add_flag("--json", line.json, "print one JSON document and nothing else");
+    auto* quiet = command->add_flag_callback(
+        "--quiet", [] { set_verbosity(Verbosity::kQuiet); }, "no notes, no progress");
+    command
+        ->add_flag_callback(
+            "--verbose", [] { set_verbosity(Verbosity::kVerbose); },
+            "say what is done on the way, and how long it takes")
+        ->excludes(quiet);
   }
   add_help_command(app);
 

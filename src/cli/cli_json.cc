@@ -152,6 +152,17 @@ std::string verify_json(const Verification& verification) {
   return text_of({{"ok", verification.ok()}, {"faults", faults}, {"ranks", ranks}});
 }
 
+std::string doctor_json(const std::vector<Finding>& findings) {
+  Json list = Json::array();
+  for (const Finding& f : findings) {
+    list.push_back({{"topic", f.topic},
+                    {"name", f.name},
+                    {"value", f.value},
+                    {"advice", f.advice.empty() ? Json() : Json(f.advice)}});
+  }
+  return text_of({{"findings", list}});
+}
+
 std::string plan_difference(const std::string& plan_json, const Graph& graph) {
   const Json plan = Json::parse(plan_json);
   std::map<std::int64_t, std::string> ops;  // by number, as the plan has them

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/machine.h"
 #include "job/train_lines.h"
 #include "models/models.h"
 #include "planners/planner.h"
@@ -42,6 +43,7 @@ std::string compare_json(const std::vector<ComparedPlan>& rows, const std::vecto
 std::string simulate_json(const Trace& trace, const std::optional<SteadyState>& steady,
                           const Schedule& schedule, const Plan& plan);
 std::string verify_json(const Verification& verification);
+std::string doctor_json(const std::vector<Finding>& findings);
 
 std::string json_library();  // "nlohmann-json 3.11.2"
 

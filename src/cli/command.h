@@ -25,5 +25,6 @@ void add_train_command(CLI::App& app, CommandLine& line);
 void add_export_command(CLI::App& app, CommandLine& line);
 void add_import_command(CLI::App& app, CommandLine& line);
 void add_data_command(CLI::App& app, CommandLine& line);
+void add_doctor_command(CLI::App& app, CommandLine& line);
 
 }  // namespace graphpipe

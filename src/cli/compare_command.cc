@@ -11,6 +11,7 @@
 #include "cli/inputs.h"
 #include "cli/search_progress.h"
 #include "cli/stream_flags.h"
+#include "report/headline.h"
 #include "report/text_report.h"
 #include "search/search.h"
 
@@ -64,6 +65,8 @@ void run_compare(const CompareFlags& flags, CommandLine& line) {
   }
   print_out(line.json ? compare_json(rows, search_s, loaded.problem)
                       : compare_table(rows, flags.markdown));
+  const std::string gain = headline(rows);
+  if (!line.json && !gain.empty()) print_out("\n" + gain);
   if (!any) line.exit_code = kExitNo;
 }
 

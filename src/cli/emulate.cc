@@ -13,6 +13,7 @@
 #include "cli/cli_json.h"
 #include "cli/job_folder.h"
 #include "cli/progress.h"
+#include "cli/trace_file.h"
 #include "job/launcher.h"
 #include "schedule/build.h"
 #include "schedule/lower.h"
@@ -155,7 +156,11 @@ void run_emulation(const std::string& worker, const LoadedPlan& loaded, const Tr
   EmulationDisplay display(line.json, prediction, train.iterations);
   const LaunchResult result = run_workers(worker, job, worker_count(job, loaded.plan),
                                           [&](const std::string& text) { display.show(text); });
-  if (result.exit_code == 0) return;
+  if (result.exit_code == 0) {
+    const std::string& trace = train.trace_path;
+    if (!trace.empty()) write_trace_with_prediction(trace, trace, loaded, prediction.stretch);
+    return;
+  }
   print_failure(result);
   line.exit_code = result.exit_code;
 }

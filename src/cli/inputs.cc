@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "cli/cli_json.h"
+#include "cli/terminal.h"
 #include "cluster/cluster_json.h"
 #include "cluster/presets.h"
 #include "cost/analytic.h"
@@ -104,7 +105,9 @@ void print_out(const std::string& text) {
   if (text.empty() || text.back() != '\n') std::fputc('\n', stdout);
 }
 
-void print_note(const std::string& text) { fmt::print(stderr, "note: {}\n", text); }
+void print_note(const std::string& text) {
+  if (verbosity() != Verbosity::kQuiet) fmt::print(stderr, "note: {}\n", text);
+}
 
 void print_import_notes(const Graph& graph) {
   for (const std::string& note : import_notes(graph)) print_note(note);
@@ -226,6 +229,7 @@ PlanOptions parse_plan_options(const ProblemFlags& flags) {
 
 LoadedProblem::LoadedProblem(const ProblemFlags& flags)
     : graph(load_model(flags.model)), cluster(load_cluster(flags.cluster, flags.model)) {
+  print_detail(fmt::format("read {}: {} operators", flags.model, graph.op_count()));
   print_import_notes(graph);
   check_mini_batch(flags.mini_batch, graph, "--mini-batch");
   if (!(flags.time_limit_s >= 0) || std::isinf(flags.time_limit_s)) {
@@ -260,11 +264,14 @@ LoadedPlan::LoadedPlan(const std::string& path, const std::string& profile, bool
   }
   if (profile_path.empty()) profile_path = profile_of(plan, path);
   costs = load_costs(profile_path, graph);
+  print_detail(
+      fmt::format("read {}: {} stages, costs: {}", path, plan.stages.size(), costs->name()));
 }
 
 bool can_run(const LoadedPlan& loaded, bool in_any_memory) {
   const Verification verification =
       verify_plan(loaded.plan, loaded.graph, loaded.cluster, *loaded.costs);
+  print_detail("verified the programs");
   for (const Fault& fault : verification.faults) {
     const std::string text = fmt::format("{}: {}: {}", fault.where, fault.rule, fault.message);
     if (fault.rule == "V5" && in_any_memory) {

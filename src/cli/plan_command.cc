@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/error.h"
@@ -16,8 +17,11 @@
 #include "cli/stream_flags.h"
 #include "graph/series_parallel.h"
 #include "plan/plan_json.h"
+#include "report/headline.h"
 #include "report/text_report.h"
+#include "schedule/verify.h"
 #include "search/portfolio.h"
+#include "sim/simulator.h"
 
 namespace graphpipe {
 namespace {
@@ -68,6 +72,41 @@ void print_order_note(const Graph& graph) {
       fmt::format("the graph is not series-parallel: planned over {}", added_order_text(tree)));
 }
 
+// What the graph of stages gains over the same stages in a chain, each with as many samples in
+// flight as the chain wants; "" where the plan is a chain.
+std::string chain_text(const Plan& plan, const LoadedProblem& loaded) {
+  const auto stages = static_cast<int>(plan.stages.size());
+  if (is_asynchronous(plan.weights) || shares_devices(plan) || pipeline_depth(plan) == stages) {
+    return "";
+  }
+  Plan chain = plan;
+  chain.planner = "the same stages in a chain";
+  add_chain_order(chain);
+  // As many times what it needs at least as the plan itself has.
+  const std::vector<std::int64_t> least = least_in_flight(plan);
+  const std::vector<std::int64_t> in_flight = least_in_flight(chain);
+  std::int64_t factor = 1;
+  for (std::size_t s = 0; s < least.size(); ++s) {
+    factor = std::max(factor, plan.stages[s].in_flight_samples / least[s]);
+  }
+  for (std::size_t s = 0; s < in_flight.size(); ++s) {
+    chain.stages[s].in_flight_samples = std::min(most_in_flight(chain), factor * in_flight[s]);
+  }
+  const auto faults = verify_plan(chain, loaded.graph, loaded.cluster, *loaded.costs).faults;
+  if (std::ranges::any_of(faults, [](const Fault& fault) { return fault.rule != "V5"; })) return "";
+  const Trace trace = simulate_plan(chain, loaded.graph, loaded.cluster, *loaded.costs, {},
+                                    /*extrapolate=*/true);
+  chain.estimate.iteration_s = trace.iteration_s;
+  chain.estimate.bubble_fraction = trace.bubble_fraction();
+  std::int64_t peak_bytes = 0;
+  for (const RankUse& rank : trace.ranks) peak_bytes = std::max(peak_bytes, rank.peak_memory_bytes);
+  chain.estimate.stage_memory_bytes = {peak_bytes};
+  const std::int64_t memory_bytes =
+      loaded.cluster.type_of(plan.stages.front().devices.front()).memory_bytes;
+  const bool fits = peak_bytes <= memory_bytes;
+  return gain_text(plan, chain) + (fits ? "" : ", which a device does not have");
+}
+
 void run_plan(const PlanFlags& flags, CommandLine& line) {
   const Planner& planner = planner_named(flags.planner);
   const WeightPolicy policy = parse_policy(flags);
@@ -93,6 +132,8 @@ void run_plan(const PlanFlags& flags, CommandLine& line) {
   if (!flags.output.empty()) write_file(flags.output, to_json(result.plan, loaded.graph));
   if (line.json) return print_out(to_json(result.plan, loaded.graph));
   print_out(plan_table(result.plan, loaded.graph, loaded.cluster, *loaded.costs));
+  const std::string gain = chain_text(result.plan, loaded);
+  if (!gain.empty()) print_out("\n" + gain);
   if (flags.explain) print_out("\n" + explain_text(loaded.problem, result));
   if (!flags.output.empty()) print_out(fmt::format("written to {}", flags.output));
 }

@@ -1,11 +1,12 @@
 #include "cli/search_progress.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
 #include <utility>
+
+#include "cli/terminal.h"
 
 namespace graphpipe {
 
@@ -24,7 +25,7 @@ std::string progress_text(const std::string& what, double elapsed_s, double time
 
 SearchProgress::SearchProgress(std::string what, double time_limit_s)
     : what_(std::move(what)), time_limit_s_(time_limit_s) {
-  if (isatty(STDERR_FILENO) != 0) thread_ = std::thread([this] { run(); });
+  if (progress_wanted()) thread_ = std::thread([this] { run(); });
 }
 
 SearchProgress::~SearchProgress() {

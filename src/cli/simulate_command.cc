@@ -15,6 +15,8 @@
 #include "cli/cli_json.h"
 #include "cli/command.h"
 #include "cli/inputs.h"
+#include "cli/terminal.h"
+#include "cli/trace_file.h"
 #include "report/text_report.h"
 #include "report/text_table.h"
 #include "schedule/build.h"
@@ -71,7 +73,7 @@ std::string simulate_text(const Trace& trace, const std::optional<SteadyState>& 
                           const Schedule& schedule, const Plan& plan) {
   std::string text;
   if (!trace.events.empty()) {
-    text = schedule_grid(trace, schedule, plan, terminal_columns()) + "\n";
+    text = schedule_grid(trace, schedule, plan, terminal_columns(), colours_wanted()) + "\n";
   }
   if (steady) {
     text += fmt::format("steady: {} a mini-batch, ", seconds_text(steady->mini_batch_s)) +
@@ -107,7 +109,11 @@ void run_simulate(const std::string& path, const std::string& profile,
                                        *loaded.costs, {.events = true})
                             : simulate_plan(loaded.plan, loaded.graph, loaded.cluster,
                                             *loaded.costs, {}, /*extrapolate=*/true);
-  if (!trace_path.empty()) write_file(trace_path, to_chrome_trace(trace, programs, loaded.plan));
+  if (!flags.measured.empty()) {
+    write_trace_with_prediction(trace_path, flags.measured, loaded);
+  } else if (!trace_path.empty()) {
+    write_file(trace_path, to_chrome_trace(trace, programs, loaded.plan));
+  }
   std::optional<SteadyState> steady;
   if (is_asynchronous(loaded.plan.weights)) {
     steady = simulate_steady(loaded.plan, loaded.graph, loaded.cluster, *loaded.costs);
@@ -124,13 +130,13 @@ void run_simulate(const std::string& path, const std::string& profile,
 
 void add_simulate_command(CLI::App& app, CommandLine& line) {
   CLI::App* command = app.add_subcommand("simulate", "the timeline of a plan");
-  auto plan = std::make_shared<std::string>();
-  auto profile = std::make_shared<std::string>();
-  auto trace = std::make_shared<std::string>();
-  command->add_option("PLAN", *plan, "a plan file")->required();
-  command->add_option("--profile", *profile, "measured costs; default: those of the plan");
-  command->add_option("--trace", *trace, "write a Chrome trace there");
-  command->callback([plan, profile, trace, &line] { run_simulate(*plan, *profile, *trace, line); });
+  auto flags = std::make_shared<SimulateFlags>();
+  command->add_option("PLAN", flags->plan, "a plan file")->required();
+  command->add_option("--profile", flags->profile, "measured costs; default: those of the plan");
+  command->add_option("--trace", flags->trace, "write a Chrome trace there");
+  command->add_option("--measured", flags->measured,
+                      "a trace that train has written, to stand in the same file");
+  command->callback([flags, &line] { run_simulate(*flags, line); });
 }
 
 }  // namespace graphpipe

@@ -18,6 +18,7 @@
 #include "cli/inputs.h"
 #include "cli/job_folder.h"
 #include "cli/progress.h"
+#include "cli/trace_file.h"
 #include "cost/profile_json.h"
 #include "data/dataset.h"
 #include "graph/weights.h"
@@ -353,6 +354,8 @@ void run_train(TrainFlags flags, CommandLine& line) {
     save(flags, loaded.graph, trained_weights(folder.path(), devices_used(loaded.plan)));
   }
   if (!flags.calibrate.empty()) calibrate(flags, loaded, display.done());
+  const std::string& trace = flags.train.trace_path;
+  if (!trace.empty()) write_trace_with_prediction(trace, trace, loaded);
   if (!line.json) print_out(done_text(display.done()));
 }
 
@@ -418,7 +421,7 @@ void add_train_command(CLI::App& app, CommandLine& line) {
                       "write the trained weights there, as safetensors");
   command->add_option("--save-onnx", flags->save_onnx, "write the trained model there, as ONNX");
   command->add_option("--trace", train.trace_path,
-                      "write the last iteration's measured trace there");
+                      "write the last iteration's trace there, measured and predicted");
   command->callback([flags, &line] { run_train(*flags, line); });
 }
 

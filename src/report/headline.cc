@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/text.h"
 
@@ -12,6 +13,8 @@ namespace {
 
 // Closer than this and neither has won.
 constexpr double kTie = 0.005;
+// Peaks closer than this are not worth a word.
+constexpr double kSameMemory = 0.05;
 
 std::string bubble_text(const Plan& plan) {
   return fmt::format("{:.1f} %", 100 * plan.estimate.bubble_fraction);
@@ -22,9 +25,38 @@ std::int64_t peak_bytes(const Plan& plan) {
   return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
 }
 
-void add_part(std::vector<std::string>& parts, const char* what, const std::string& mine,
-              const std::string& theirs) {
-  if (mine != theirs) parts.push_back(fmt::format("{} {} instead of {}", what, mine, theirs));
+// What differs, by whether it is in the plan's favour.
+struct Differences {
+  std::vector<std::string> gains;
+  std::vector<std::string> costs;
+
+  void add(bool better, const char* what, const std::string& mine, const std::string& theirs) {
+    if (mine == theirs) return;
+    (better ? gains : costs).push_back(fmt::format("{} {} instead of {}", what, mine, theirs));
+  }
+};
+
+std::int64_t largest_micro_batch(const Plan& plan) {
+  std::int64_t largest = 0;
+  for (const Stage& stage : plan.stages) largest = std::max(largest, stage.micro_batch);
+  return largest;
+}
+
+Differences differences(const Plan& plan, const Plan& rival) {
+  Differences found;
+  const int depth = pipeline_depth(plan);
+  const int rival_depth = pipeline_depth(rival);
+  found.add(depth < rival_depth, "depth", fmt::format("{}", depth), fmt::format("{}", rival_depth));
+  found.add(largest_micro_batch(plan) >= largest_micro_batch(rival), "micro-batch",
+            micro_batch_text(plan), micro_batch_text(rival));
+  found.add(plan.estimate.bubble_fraction < rival.estimate.bubble_fraction, "bubble",
+            bubble_text(plan), bubble_text(rival));
+  const auto peak = static_cast<double>(peak_bytes(plan));
+  const auto rival_peak = static_cast<double>(peak_bytes(rival));
+  if (peak > 0 && rival_peak > 0 && std::abs(peak / rival_peak - 1) > kSameMemory) {
+    found.add(peak < rival_peak, "peak memory", bytes_text(peak), bytes_text(rival_peak));
+  }
+  return found;
 }
 
 }  // namespace
@@ -39,18 +71,13 @@ std::string micro_batch_text(const Plan& plan) {
 }
 
 std::string gain_text(const Plan& plan, const Plan& rival) {
-  std::vector<std::string> parts;
-  add_part(parts, "depth", fmt::format("{}", pipeline_depth(plan)),
-           fmt::format("{}", pipeline_depth(rival)));
-  add_part(parts, "micro-batch", micro_batch_text(plan), micro_batch_text(rival));
-  add_part(parts, "bubble", bubble_text(plan), bubble_text(rival));
-  if (peak_bytes(plan) > 0 && peak_bytes(rival) > 0) {
-    add_part(parts, "peak memory", bytes_text(static_cast<double>(peak_bytes(plan))),
-             bytes_text(static_cast<double>(peak_bytes(rival))));
-  }
+  const auto [gains, costs] = differences(plan, rival);
   const double times = rival.estimate.iteration_s / plan.estimate.iteration_s;
-  return fmt::format("{} is {:.2f}x as fast as {}{}{}", plan.planner, times, rival.planner,
-                     parts.empty() ? "" : ": ", fmt::join(parts, "; "));
+  std::string text = fmt::format("{} is {:.2f}x as fast as {}", plan.planner, times, rival.planner);
+  if (!gains.empty()) text += fmt::format(": {}", fmt::join(gains, "; "));
+  if (!costs.empty())
+    text += fmt::format("{} at the cost of {}", gains.empty() ? "" : ",", fmt::join(costs, "; "));
+  return text;
 }
 
 std::string headline(const std::vector<ComparedPlan>& plans) {

@@ -27,6 +27,13 @@ TEST(Headline, SaysWhoIsFasterAndWhatDiffers) {
             "of 4; bubble 12.5 % instead of 30.0 %");
 }
 
+TEST(Headline, SaysWhatTheGainCosts) {
+  EXPECT_EQ(
+      headline({compared("graphpipe", 4, 4, 1, 0.4), compared("gpipe", 2, 8, 2, 0.3)}),
+      "graphpipe is 2.00x as fast as gpipe at the cost of depth 4 instead of 2; micro-batch 4 "
+      "instead of 8; bubble 40.0 % instead of 30.0 %");
+}
+
 TEST(Headline, DoesNotTakeATieForAGain) {
   EXPECT_EQ(
       headline({compared("graphpipe", 4, 4, 1, 0.1), compared("pipedream", 4, 4, 1.001, 0.1)}),

@@ -1,32 +1,29 @@
 #include <algorithm>
-#include <map>
+#include <set>
 #include <tuple>
 
 #include "base/error.h"
 #include "base/json_reader.h"
-#include "base/text.h"
 #include "report/measured_trace.h"
+#include "schedule/trace_json.h"
 
 namespace graphpipe {
 namespace {
 
 constexpr double kMicroseconds = 1e-6;
-constexpr std::string_view kMeasured = ", measured";
-
-// The ranks of a file's processes: in a file of a simulated and a measured run, of the latter.
-std::map<std::int64_t, std::int64_t> measured_ranks(const std::vector<JsonReader>& events) {
-  std::map<std::int64_t, std::int64_t> all;
-  std::map<std::int64_t, std::int64_t> measured;
+// The processes of a file, without those of a prediction beside what was measured.
+std::set<std::int64_t> measured_processes(const std::vector<JsonReader>& events) {
+  std::set<std::int64_t> processes;
+  std::set<std::int64_t> predicted;
   for (const JsonReader& event : events) {
     if (!event.has("pid")) continue;
-    const std::int64_t pid = event["pid"].integer();
-    all[pid] = pid;
+    processes.insert(event["pid"].integer());
     if (event["ph"].string() != "M" || event["name"].string() != "process_name") continue;
     const std::string name = event["args"]["name"].string();
-    if (!name.ends_with(kMeasured) || !name.starts_with("rank ")) continue;
-    measured[pid] = parse_integer(name.substr(5, name.find_first_of(",", 5) - 5), event.where());
+    if (name.ends_with(kPredicted)) predicted.insert(event["pid"].integer());
   }
-  return measured.empty() ? all : measured;
+  for (const std::int64_t process : predicted) processes.erase(process);
+  return processes;
 }
 
 MeasuredTask task_of(const JsonReader& event, RankId rank, double start_s, double end_s,
@@ -58,21 +55,21 @@ MeasuredTrace parse_measured_trace(const std::string& text, const std::string& w
   const JsonReader root(json, where);
   if (!root.has("traceEvents")) root.fail("expected a Chrome trace, as train --trace writes it");
   const std::vector<JsonReader> events = root["traceEvents"].items();
-  const auto rank_of_pid = measured_ranks(events);
+  const auto processes = measured_processes(events);
   MeasuredTrace trace;
   trace.source = where;
   for (const JsonReader& event : events) {
     const std::string phase = event["ph"].string();
     if (phase != "X" && phase != "C") continue;
-    const auto pid = rank_of_pid.find(event["pid"].integer());
-    if (pid == rank_of_pid.end()) continue;
-    if (pid->second < 0 || pid->second >= ranks) {
+    const std::int64_t pid = event["pid"].integer();
+    if (!processes.contains(pid)) continue;
+    if (pid < 0 || pid >= ranks) {
       event["pid"].fail(
           fmt::format("expected a rank of the plan, 0 to {}, found {}; is it another "
                       "plan's trace?",
-                      ranks - 1, pid->second));
+                      ranks - 1, pid));
     }
-    const RankId rank(static_cast<std::size_t>(pid->second));
+    const RankId rank(static_cast<std::size_t>(pid));
     const double start_s = event["ts"].number() * kMicroseconds;
     if (phase == "C") {
       if (event["name"].string() != "memory") continue;

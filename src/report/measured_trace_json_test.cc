@@ -30,16 +30,15 @@ TEST(MeasuredTrace, HasTasksWaitsAndMemoryByRank) {
   EXPECT_EQ(trace.memory[0].bytes, 4096);
 }
 
-// Of a file that holds a simulated run too, only what was measured.
-TEST(MeasuredTrace, LeavesOutTheSimulatedRunOfTheSameFile) {
+TEST(MeasuredTrace, LeavesOutThePredictionInTheSameFile) {
   std::string text(kTwoRanks);
   text.insert(text.rfind("\n]}"), R"json(,
 {"name":"0F0","cat":"forward","ph":"X","pid":7,"tid":0,"ts":0,"dur":2000000,
  "args":{"stage":0,"micro_batch":0,"first_sample":0,"samples":4}},
-{"name":"process_name","ph":"M","pid":7,"args":{"name":"rank 0, device 0, measured"}})json");
+{"name":"process_name","ph":"M","pid":7,"args":{"name":"rank 0, device 0, predicted"}})json");
   const MeasuredTrace trace = parse_measured_trace(text, "T", 2, 2);
-  ASSERT_EQ(trace.tasks.size(), 1U);
-  EXPECT_EQ(trace.tasks[0].end_s, 2);
+  ASSERT_EQ(trace.tasks.size(), 2U);
+  EXPECT_EQ(trace.tasks[0].end_s, 1);
 }
 
 std::string fault(std::string_view text, int ranks, int stages) {

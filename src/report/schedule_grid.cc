@@ -76,8 +76,11 @@ struct Panel {
 
 class Grid {
  public:
-  Grid(const Trace& trace, const Schedule& schedule, const Plan& plan, int columns)
-      : trace_(trace), rank_stages_(stages_of_ranks(schedule, plan)), width_(columns) {
+  Grid(const Trace& trace, const Schedule& schedule, const Plan& plan, int columns, bool colours)
+      : trace_(trace),
+        rank_stages_(stages_of_ranks(schedule, plan)),
+        width_(columns),
+        colours_(colours) {
     for (std::size_t r = 0; r < rank_stages_.size(); ++r) {
       labels_.push_back(rank_label(r, rank_stages_[r]));
       label_width_ = std::max(label_width_, static_cast<int>(labels_.back().size()) + 2);
@@ -159,6 +162,7 @@ class Grid {
 
   std::string row(RankId rank, const Panel& panel) {
     std::string cells(static_cast<std::size_t>(panel.size()), '.');
+    std::string kinds = cells;  // of what each character is
     for (const TraceEvent& event : trace_.events) {
       if (event.rank != rank || !is_compute(event.action.kind)) continue;
       const int begin = std::max(column(event.start_s), panel.begin);
@@ -166,9 +170,37 @@ class Grid {
       if (event.end_s > event.start_s && column(event.start_s) == column(event.end_s)) ++too_short_;
       if (begin >= end) continue;
       const auto room = static_cast<std::size_t>(end - begin);
-      cells.replace(static_cast<std::size_t>(begin - panel.begin), room, cell(event, room));
+      const auto first = static_cast<std::size_t>(begin - panel.begin);
+      cells.replace(first, room, cell(event, room));
+      kinds.replace(first, room, room, letter(event.action.kind));
     }
-    return cells;
+    return colours_ ? coloured(cells, kinds) : cells;
+  }
+
+  static std::string coloured(const std::string& cells, const std::string& kinds) {
+    std::string text;
+    for (std::size_t i = 0; i < cells.size();) {
+      std::size_t end = i;
+      while (end < cells.size() && kinds[end] == kinds[i]) ++end;
+      text += std::string(colour_of(kinds[i])) + cells.substr(i, end - i) + "\x1b[0m";
+      i = end;
+    }
+    return text;
+  }
+
+  static std::string_view colour_of(char kind) {
+    switch (kind) {
+      case 'F':
+        return "\x1b[34m";
+      case 'W':
+        return "\x1b[35m";
+      case 'R':
+        return "\x1b[36m";
+      case '.':
+        return "\x1b[2m";
+      default:
+        return "\x1b[33m";
+    }
   }
 
   // "B3--- ": the label, then dashes, and a blank before the next. A label that does not
@@ -217,6 +249,7 @@ class Grid {
   const Trace& trace_;
   std::vector<std::vector<StageId>> rank_stages_;
   int width_;
+  bool colours_;
   std::vector<std::string> labels_;
   int label_width_ = 0;
   int longest_label_ = 2;
@@ -229,8 +262,8 @@ class Grid {
 }  // namespace
 
 std::string schedule_grid(const Trace& trace, const Schedule& schedule, const Plan& plan,
-                          int columns) {
-  return Grid(trace, schedule, plan, columns).text();
+                          int columns, bool colours) {
+  return Grid(trace, schedule, plan, columns, colours).text();
 }
 
 }  // namespace graphpipe

@@ -45,9 +45,10 @@ std::string compare_table(const std::vector<ComparedPlan>& plans, bool markdown 
 
 // The schedule as a grid: a row a rank, a column a time slot, F and B with their
 // micro-batch, dots where the rank idles, from a simulated trace with events. At most
-// `columns` characters wide: longer traces are cut after the warm-up and the end shown.
+// `columns` characters wide: longer traces are cut after the warm-up and the end shown. With
+// `colours`, in those of a terminal: forwards blue, backwards yellow, idle dim.
 std::string schedule_grid(const Trace& trace, const Schedule& schedule, const Plan& plan,
-                          int columns);
+                          int columns, bool colours = false);
 
 // What a stage was expected to take in an iteration and what it took.
 struct MeasuredStage {

@@ -39,7 +39,9 @@ std::vector<InFlightSample> in_flight_over_time(const Trace& trace) {
     if (a.kind == ActionKind::kForward) {
       changes.push_back({event.rank, event.start_s, a.samples.size()});
     }
-    if (a.kind == last.at(a.stage)) changes.push_back({event.rank, event.end_s, -a.samples.size()});
+    const auto ends = last.find(a.stage);
+    if (ends != last.end() && a.kind == ends->second)
+      changes.push_back({event.rank, event.end_s, -a.samples.size()});
   }
   std::stable_sort(changes.begin(), changes.end(), [](const auto& a, const auto& b) {
     return std::tie(a.time_s, a.rank) < std::tie(b.time_s, b.rank);

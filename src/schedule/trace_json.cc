@@ -15,7 +15,9 @@
 #include <optional>
 #include <tuple>
 
+#include "base/error.h"
 #include "schedule/drawing.h"
+#include "schedule/in_flight.h"
 
 namespace graphpipe {
 namespace {
@@ -42,8 +44,15 @@ using Reader = std::tuple<RankId, StageId, Direction, std::int64_t>;
 
 class Writer {
  public:
-  Writer(const Trace& trace, const Schedule& schedule, const Plan& plan)
-      : trace_(trace), schedule_(schedule), plan_(plan), lanes_(schedule.ranks.size()) {
+  Writer(const Trace& trace, const Schedule& schedule, const Plan& plan,
+         const ChromeTraceOptions& options)
+      : trace_(trace),
+        schedule_(schedule),
+        plan_(plan),
+        options_(options),
+        unit_(kMicroseconds * options.stretch),
+        flows_(static_cast<std::int64_t>(options.first_process) << 32),
+        lanes_(schedule.ranks.size()) {
     for (std::size_t i = 0; i < trace.events.size(); ++i) {
       const TraceEvent& event = trace.events[i];
       if (reads_messages(event.action.kind)) readers_.emplace(reader_key(event), i);
@@ -57,7 +66,11 @@ class Writer {
     }
     for (const MemorySample& sample : trace_.memory) {
       record(R"("name":"memory","ph":"C","pid":{},"ts":{:.3f},"args":{{"bytes":{}}})",
-             sample.rank.value, sample.time_s * kMicroseconds, sample.bytes);
+             process(sample.rank), sample.time_s * unit_, sample.bytes);
+    }
+    for (const InFlightSample& sample : in_flight_over_time(trace_)) {
+      record(R"("name":"in flight","ph":"C","pid":{},"ts":{:.3f},"args":{{"samples":{}}})",
+             process(sample.rank), sample.time_s * unit_, sample.samples);
     }
     for (std::size_t r = 0; r < schedule_.ranks.size(); ++r) write_names(r);
     text_ += "\n]}\n";
@@ -65,6 +78,7 @@ class Writer {
   }
 
  private:
+  int process(RankId rank) const { return options_.first_process + rank.value; }
   static bool reads_messages(ActionKind kind) {
     return kind == ActionKind::kForward || kind == ActionKind::kBackward ||
            kind == ActionKind::kBackwardInput;
@@ -95,9 +109,9 @@ class Writer {
     const Action& a = event.action;
     record(R"("name":"{}","cat":"{}","ph":"X","pid":{},"tid":0,"ts":{:.3f},"dur":{:.3f},)"
            R"("args":{{"stage":{},"micro_batch":{},"first_sample":{},"samples":{}}})",
-           to_text(a, plan_), category(a.kind), event.rank.value, event.start_s * kMicroseconds,
-           (event.end_s - event.start_s) * kMicroseconds, a.stage.value, a.micro_batch,
-           a.samples.lo, a.samples.size());
+           to_text(a, plan_), category(a.kind), process(event.rank), event.start_s * unit_,
+           (event.end_s - event.start_s) * unit_, a.stage.value, a.micro_batch, a.samples.lo,
+           a.samples.size());
   }
 
   void write_transfer(const TraceEvent& event) {
@@ -106,17 +120,17 @@ class Writer {
     const bool message = a.kind == ActionKind::kStartSend;
     record(R"("name":"{}","cat":"{}","ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},)"
            R"("args":{{"bytes":{}}})",
-           to_text(a, plan_), transfer_category(a.kind), event.rank.value, lane,
-           event.start_s * kMicroseconds, (event.end_s - event.start_s) * kMicroseconds, a.bytes);
+           to_text(a, plan_), transfer_category(a.kind), process(event.rank), lane,
+           event.start_s * unit_, (event.end_s - event.start_s) * unit_, a.bytes);
     const std::optional<std::size_t> reader = message ? reader_of(event) : std::nullopt;
     if (!reader) return;
     const TraceEvent& reads = trace_.events[*reader];
     ++flows_;
     record(R"("name":"message","cat":"flow","ph":"s","id":{},"pid":{},"tid":{},"ts":{:.3f})",
-           flows_, event.rank.value, lane, event.start_s * kMicroseconds);
+           flows_, process(event.rank), lane, event.start_s * unit_);
     record(
         R"("name":"message","cat":"flow","ph":"f","bp":"e","id":{},"pid":{},"tid":0,"ts":{:.3f})",
-        flows_, reads.rank.value, reads.start_s * kMicroseconds);
+        flows_, process(reads.rank), reads.start_s * unit_);
   }
 
   // The compute at the other end whose samples hold the message's.
@@ -135,30 +149,46 @@ class Writer {
   }
 
   void write_names(std::size_t rank) {
-    record(R"("name":"process_name","ph":"M","pid":{},"args":{{"name":"rank {}, device {}"}})",
-           rank, rank, schedule_.ranks[rank].device.value);
-    record(R"("name":"process_sort_index","ph":"M","pid":{},"args":{{"sort_index":{}}})", rank,
+    const int pid = process(RankId(rank));
+    record(R"("name":"process_name","ph":"M","pid":{},"args":{{"name":"rank {}, device {}{}"}})",
+           pid, rank, schedule_.ranks[rank].device.value, options_.suffix);
+    record(R"("name":"process_sort_index","ph":"M","pid":{},"args":{{"sort_index":{}}})", pid,
            rank);
-    record(R"("name":"thread_name","ph":"M","pid":{},"tid":0,"args":{{"name":"compute"}})", rank);
+    record(R"("name":"thread_name","ph":"M","pid":{},"tid":0,"args":{{"name":"compute"}})", pid);
     for (int lane = 1; lane <= lanes_[rank].count(); ++lane) {
       record(R"("name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":"messages {}"}})",
-             rank, lane, lane);
+             pid, lane, lane);
     }
   }
 
   const Trace& trace_;
   const Schedule& schedule_;
   const Plan& plan_;
+  const ChromeTraceOptions& options_;
+  double unit_;                            // microseconds of the file in a second of the trace
+  std::int64_t flows_;                     // the last flow's number, of its own for each process
   std::vector<Lanes> lanes_;               // [rank]
   std::map<Reader, std::size_t> readers_;  // event
-  std::int64_t flows_ = 0;
   std::string text_;
 };
 
 }  // namespace
 
-std::string to_chrome_trace(const Trace& trace, const Schedule& schedule, const Plan& plan) {
-  return Writer(trace, schedule, plan).write();
+std::string to_chrome_trace(const Trace& trace, const Schedule& schedule, const Plan& plan,
+                            const ChromeTraceOptions& options) {
+  return Writer(trace, schedule, plan, options).write();
+}
+
+std::string join_chrome_traces(const std::string& first, const std::string& second) {
+  const std::size_t end = first.rfind("\n]}");
+  const std::size_t begin = second.find("[\n");
+  GP_CHECK(end != std::string::npos && begin != std::string::npos, "not traces of ours");
+  return first.substr(0, end) + "," + second.substr(begin + 1);
+}
+
+ChromeTraceOptions predicted_processes(double stretch) {
+  constexpr int kBeyondRanks = 1'000'000;
+  return {kBeyondRanks, kPredicted, stretch};
 }
 
 }  // namespace graphpipe

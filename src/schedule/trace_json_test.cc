@@ -1,5 +1,6 @@
 #include "schedule/trace_json.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -105,10 +106,34 @@ TEST_F(ChromeTrace, FlowsLeadFromMessagesToTheirReaders) {
   EXPECT_NE(starts[0].at("id"), starts[1].at("id"));
 }
 
-TEST_F(ChromeTrace, MemoryIsACounter) {
-  ASSERT_EQ(events("C").size(), 1U);
-  EXPECT_EQ(events("C")[0].at("ts"), 0.5e6);
-  EXPECT_EQ(events("C")[0].at("args").at("bytes"), 4096);
+TEST_F(ChromeTrace, MemoryAndSamplesInFlightAreCounters) {
+  std::vector<std::string> counts;
+  for (const Json& event : events("C")) {
+    counts.push_back(fmt::format("{} {} {:g}: {}", event.at("name").get<std::string>(),
+                                 event.at("pid").get<int>(), event.at("ts").get<double>() / 1e6,
+                                 event.at("args").dump()));
+  }
+  EXPECT_EQ(counts, (std::vector<std::string>{
+                        "memory 0 0.5: {\"bytes\":4096}", "in flight 0 0: {\"samples\":1}",
+                        "in flight 0 1: {\"samples\":2}", "in flight 1 3: {\"samples\":1}",
+                        "in flight 1 5: {\"samples\":0}", "in flight 0 7: {\"samples\":1}"}));
+}
+
+TEST_F(ChromeTrace, APredictionStandsBesideWhatWasMeasured) {
+  const Schedule schedule = build_schedule(t_.plan, t_.graph, 2);
+  const std::string measured = to_chrome_trace(trace_, schedule, t_.plan);
+  const std::string predicted = to_chrome_trace(trace_, schedule, t_.plan, predicted_processes(10));
+  const Json both = Json::parse(join_chrome_traces(measured, predicted)).at("traceEvents");
+  ASSERT_EQ(both.size(), 2 * events_.size());
+  EXPECT_EQ(both[1], events_[1]);
+  Json forward;  // 0F1, a second after the start
+  for (std::size_t i = events_.size(); i < both.size(); ++i) {
+    if (both[i].at("name") == "0F1") forward = both[i];
+  }
+  ASSERT_FALSE(forward.is_null());
+  EXPECT_EQ(forward.at("pid"), 1'000'000);
+  EXPECT_EQ(forward.at("ts"), 1e7);
+  EXPECT_NE(both.dump().find("rank 0, device 0, predicted"), std::string::npos);
 }
 
 TEST_F(ChromeTrace, TracksHaveNames) {
