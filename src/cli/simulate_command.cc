@@ -88,9 +88,19 @@ std::string simulate_text(const Trace& trace, const std::optional<SteadyState>& 
   return text + rank_lines(trace);
 }
 
-void run_simulate(const std::string& path, const std::string& profile,
-                  const std::string& trace_path, CommandLine& line) {
-  const LoadedPlan loaded(path, profile);
+struct SimulateFlags {
+  std::string plan;
+  std::string profile;
+  std::string trace;
+  std::string measured;
+};
+
+void run_simulate(const SimulateFlags& flags, CommandLine& line) {
+  const std::string& trace_path = flags.trace;
+  if (!flags.measured.empty() && trace_path.empty()) {
+    throw InputError("--measured", "goes with --trace, the file to write both to");
+  }
+  const LoadedPlan loaded(flags.plan, flags.profile);
   if (!can_run(loaded, /*in_any_memory=*/true)) {
     line.exit_code = kExitNo;
     return;
