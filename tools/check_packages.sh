@@ -50,7 +50,7 @@ mount -t proc proc "$root/proc"
 mount --bind /dev "$root/dev"
 cp -a /etc/apt/sources.list* /etc/apt/apt.conf.d /etc/apt/auth.conf.d /etc/apt/trusted.gpg.d "$root/etc/apt/" 2>/dev/null || true
 cp /etc/resolv.conf "$root/etc/" 2>/dev/null || true
-du -sh "$root" | cut -f1
+du -sxh "$root" 2>/dev/null | cut -f1
 
 step "installation"
 mkdir "$root/packages"
@@ -58,7 +58,7 @@ cp "$work"/*.deb "$root/packages/"
 inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
 quietly inside apt-get update
 quietly inside sh -c 'apt-get install -y --no-install-recommends /packages/graphpipe_*.deb libopenblas0-pthread'
-du -sh "$root" | cut -f1
+du -sxh "$root" 2>/dev/null | cut -f1
 
 step "use"
 inside graphpipe --version
@@ -71,7 +71,7 @@ quietly inside sh -c 'apt-get install -y --no-install-recommends /packages/libgr
 inside sh -c 'set -e; cp -r /usr/share/doc/graphpipe/examples/cpp /tmp/cpp
   cmake -S /tmp/cpp -B /tmp/build >/tmp/log 2>&1 && cmake --build /tmp/build >>/tmp/log 2>&1 || { cat /tmp/log; exit 1; }
   /tmp/build/plan_by_code | tail -n 1; /tmp/build/train_onnx /tmp/cpp/twins.onnx | tail -n 1; /tmp/build/custom_operator | tail -n 1'
-du -sh "$root" | cut -f1
+du -sxh "$root" 2>/dev/null | cut -f1
 
 step "removal"
 quietly inside apt-get remove -y graphpipe libgraphpipe-dev
