@@ -151,7 +151,7 @@ TEST(GraphJson, RefusesUnknownWordsAndKeys) {
       "transpose, slice, split, pad, mean, elementwise, reduce, along_axis, gather, "
       "expand, conv1d, conv2d, conv_transpose2d, max_pool2d, "
       "avg_pool2d, global_avg_pool, resize, batch_norm, lstm, gru, mse_loss, cross_entropy, "
-      "binary_cross_entropy, correct, opaque");
+      "binary_cross_entropy, correct, opaque, custom");
   EXPECT_EQ(fault("\"normaliser\":\"mean_over_samples\"", "\"normaliser\":\"mean\""),
             "g.json: /losses/0/normaliser: unknown normaliser \"mean\"; expected one of "
             "mean_over_samples, sum");

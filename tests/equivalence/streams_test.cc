@@ -218,7 +218,9 @@ TEST_P(StreamsEqual, ReplicasThatTakeTurns) {
     Plan plan = cut(c.graph, static_cast<int>(shape.widths.size()), 3);
     widen(plan, shape.widths, Replication::kRoundRobin);
     c.plan = stream_plan(plan, GetParam(), shape.scale);
-    use(++drawn % 2 == 0 ? OptimizerKind::kAdam : OptimizerKind::kSgdMomentum, c.options);
+    // A gradient that is zero but for rounding, as that of the keys' bias, moves Adam by its sign.
+    const bool adam = ++drawn % 2 == 0 && (within == 0 || shape.model == branches);
+    use(adam ? OptimizerKind::kAdam : OptimizerKind::kSgdMomentum, c.options);
     c.options.weight_decay = 0.01;
     expect_equal(c, fmt::format("case {}", drawn), within);
   }

@@ -146,6 +146,7 @@ def read_weights(path):
     header, values = json.loads(data[8:8 + length]), data[8 + length:]
     kinds = {"F32": torch.float32, "F64": torch.float64, "I64": torch.int64}
     weights = {}
+    header.pop("__metadata__", None)
     for name, entry in header.items():
         begin, end = entry["data_offsets"]
         weights[name] = torch.frombuffer(bytearray(values[begin:end]),
