@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "base/divide_up.h"
 #include "base/error.h"
 #include "cost/kept_tensors.h"
 #include "graph/custom_op.h"
@@ -25,8 +26,6 @@ struct Tile {
 // NVIDIA, "Matrix Multiplication Background User's Guide", section on tile quantisation and
 // tile efficiency: smaller tiles reuse less data. The three values are the frozen ones.
 constexpr Tile kTiles[] = {{128, 128, 1.0}, {128, 64, 0.85}, {64, 64, 0.7}};
-
-constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // `problems` equal products (rows x inner) * (inner x columns), run as one kernel.
 struct Product {

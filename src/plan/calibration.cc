@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 
+#include "base/divide_up.h"
 #include "base/error.h"
 
 namespace graphpipe {
@@ -21,7 +22,7 @@ StageLoad load_of(const Plan& plan, const Stage& stage) {
   if (stage.replication == Replication::kRoundRobin) {
     return {micro_batches / static_cast<double>(replicas), stage.micro_batch};
   }
-  return {micro_batches, (stage.micro_batch + replicas - 1) / replicas};
+  return {micro_batches, divide_up(stage.micro_batch, replicas)};
 }
 
 double operator_s(const StageLoad& load, OpId op, bool recomputes, const Graph& graph,

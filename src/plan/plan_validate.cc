@@ -4,6 +4,7 @@
 #include <optional>
 #include <tuple>
 
+#include "base/divide_up.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "graph/order.h"
@@ -303,7 +304,7 @@ void Checker::check_stream_of(std::size_t s) const {
                      "micro-batches of {}, found {}",
                      width, width, stage.micro_batch, stage.in_flight_samples));
   }
-  const std::int64_t share = (stage.micro_batch + width - 1) / width;
+  const std::int64_t share = divide_up(stage.micro_batch, width);
   if (!in_turn && (width - 1) * share >= stage.micro_batch) {
     fail(at_stage(s, "devices"),
          fmt::format("P8: split over {} devices in shares of {}, a micro-batch of {} leaves one "

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/divide_up.h"
 #include "base/error.h"
 #include "plan/weight_versions.h"
 
@@ -18,7 +19,6 @@ constexpr std::int64_t kSampleIdBytes = 8;
 constexpr std::int64_t kLargestElementBytes = 8;
 constexpr std::int64_t kStepNumbersBytes = 64;  // that the library makes tensors of
 
-constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
 
 std::int64_t device_count(const Stage& stage) {

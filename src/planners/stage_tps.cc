@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
+#include "base/divide_up.h"
 #include "plan/stage_memory.h"
 #include "schedule/schedule.h"
 #include "schedule/trained_params.h"
 
 namespace graphpipe {
 namespace {
-
-constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 struct Traffic {
   std::int64_t in_bytes = 0;

@@ -25,21 +25,6 @@ constexpr std::size_t kMostPoints = 2048;   // of a rank's line
 constexpr std::int64_t kMemoryUnit = 1024;  // bytes
 constexpr double kTicksOfIteration = 1e8;
 
-char letter(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::kForward:
-      return 'F';
-    case ActionKind::kBackward:
-      return 'B';
-    case ActionKind::kBackwardInput:
-      return 'I';
-    case ActionKind::kBackwardWeight:
-      return 'W';
-    default:
-      return 'R';
-  }
-}
-
 // A power of ten of a second.
 double tick_of(double iteration_s) {
   if (iteration_s <= 0) return 1;
@@ -197,7 +182,7 @@ class TimelineWriter {
     std::vector<TaskColumns> tasks(page_.programs.ranks.size(), TaskColumns(ticks_));
     for (const TraceEvent& event : page_.trace.events) {
       if (!is_compute(event.action.kind)) continue;
-      tasks[event.rank.index()].add(event.start_s, event.end_s, letter(event.action.kind),
+      tasks[event.rank.index()].add(event.start_s, event.end_s, compute_letter(event.action.kind),
                                     event.action.stage, event.action.micro_batch);
     }
     const auto memory = memory_points(page_.trace.memory, tasks.size(), ticks_);

@@ -21,21 +21,6 @@ constexpr std::string_view kCut = " ~ ";
 // What the first part takes of a trace that is cut.
 constexpr double kFirstShare = 0.6;
 
-char letter(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::kForward:
-      return 'F';
-    case ActionKind::kBackward:
-      return 'B';
-    case ActionKind::kBackwardInput:
-      return 'I';
-    case ActionKind::kBackwardWeight:
-      return 'W';
-    default:
-      return 'R';
-  }
-}
-
 // [rank]: its stages, ascending.
 std::vector<std::vector<StageId>> stages_of_ranks(const Schedule& schedule, const Plan& plan) {
   std::vector<std::vector<StageId>> stages(schedule.ranks.size());
@@ -58,7 +43,7 @@ std::string rank_label(std::size_t rank, const std::vector<StageId>& stages) {
 
 // Where the rank holds several stages the stage stands before the letter.
 std::string task_label(const Action& action, bool with_stage) {
-  const std::string label = fmt::format("{}{}", letter(action.kind), action.micro_batch);
+  const std::string label = fmt::format("{}{}", compute_letter(action.kind), action.micro_batch);
   return with_stage ? fmt::format("{}{}", action.stage.value, label) : label;
 }
 
@@ -172,7 +157,7 @@ class Grid {
       const auto room = static_cast<std::size_t>(end - begin);
       const auto first = static_cast<std::size_t>(begin - panel.begin);
       cells.replace(first, room, cell(event, room));
-      kinds.replace(first, room, room, letter(event.action.kind));
+      kinds.replace(first, room, room, compute_letter(event.action.kind));
     }
     return colours_ ? coloured(cells, kinds) : cells;
   }
@@ -207,7 +192,7 @@ class Grid {
   // fit is its letter: half a number would be another's.
   std::string cell(const TraceEvent& event, std::size_t room) const {
     std::string text = task_label(event.action, with_stage(event.rank));
-    if (text.size() > room) text = letter(event.action.kind);
+    if (text.size() > room) text = compute_letter(event.action.kind);
     const bool blank = text.size() < room;
     text.resize(room, '-');
     if (blank) text.back() = ' ';

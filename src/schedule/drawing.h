@@ -9,7 +9,8 @@
 
 namespace graphpipe {
 
-bool is_compute(ActionKind kind);  // F, B, I, W, R
+char compute_letter(ActionKind kind);  // F, B, I, W, R; 0 of what does not compute
+bool is_compute(ActionKind kind);
 
 // Lines "  rank 0: 0F0 0B0", with "^ here" below the action at `position` of the rank's
 // program; a position beyond the last action is behind the line's end. Only the

@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/divide_up.h"
 #include "schedule/drawing.h"
 
 namespace graphpipe {
@@ -25,8 +26,6 @@ std::map<StageId, ActionKind> last_kinds(const Trace& trace) {
   }
   return last;
 }
-
-std::int64_t up(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
 
 }  // namespace
 
@@ -65,11 +64,11 @@ std::vector<std::int64_t> in_flight_limits(const Schedule& schedule, const Plan&
   std::vector<std::int64_t> limits(schedule.ranks.size(), 0);
   for (const Stage& stage : plan.stages) {
     const auto width = static_cast<std::int64_t>(stage.devices.size());
-    const std::int64_t tasks = up(stage.in_flight_samples, stage.micro_batch);
+    const std::int64_t tasks = divide_up(stage.in_flight_samples, stage.micro_batch);
     // Split replicas have up to a sample more of each micro-batch than others.
     const std::int64_t share = stage.replication == Replication::kSplit
-                                   ? up(stage.micro_batch, width) * tasks
-                                   : up(tasks, width) * stage.micro_batch;
+                                   ? divide_up(stage.micro_batch, width) * tasks
+                                   : divide_up(tasks, width) * stage.micro_batch;
     for (const DeviceId device : stage.devices) {
       const RankId rank = schedule.rank_of(device);
       if (rank.valid()) limits[rank.index()] += share;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/divide_up.h"
+
 namespace graphpipe {
 namespace {
 
@@ -9,12 +11,10 @@ SampleRange intersect(SampleRange a, SampleRange b) {
   return {std::max(a.lo, b.lo), std::min(a.hi, b.hi)};
 }
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 }  // namespace
 
 std::int64_t micro_batch_count(const Stage& stage, std::int64_t samples) {
-  return ceil_div(samples, stage.micro_batch);
+  return divide_up(samples, stage.micro_batch);
 }
 
 SampleRange micro_batch_samples(const Stage& stage, std::int64_t micro_batch,
@@ -31,7 +31,7 @@ SampleRange replica_samples(const Stage& stage, int replica, std::int64_t micro_
   if (stage.replication == Replication::kRoundRobin) {
     return micro_batch % width == replica ? all : SampleRange{all.lo, all.lo};
   }
-  const std::int64_t share = ceil_div(all.size(), width);
+  const std::int64_t share = divide_up(all.size(), width);
   return {std::min(all.lo + replica * share, all.hi),
           std::min(all.lo + (replica + 1) * share, all.hi)};
 }
@@ -64,7 +64,7 @@ std::vector<OwnedPart> owned_parts(const Stage& stage, SampleRange range, std::i
       parts.push_back({i, static_cast<int>(i % width), part});
       continue;
     }
-    const std::int64_t share = ceil_div(all.size(), width);
+    const std::int64_t share = divide_up(all.size(), width);
     for (std::int64_t lo = part.lo; lo < part.hi;) {
       const std::int64_t replica = (lo - all.lo) / share;
       const std::int64_t hi = std::min(all.lo + (replica + 1) * share, part.hi);

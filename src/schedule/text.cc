@@ -11,9 +11,7 @@
 #include "schedule/schedule.h"
 
 namespace graphpipe {
-namespace {
 
-// 'F', 'B', ... of a compute; 0 of anything else.
 char compute_letter(ActionKind kind) {
   switch (kind) {
     case ActionKind::kForward:
@@ -41,6 +39,8 @@ char compute_letter(ActionKind kind) {
   GP_CHECK(false, "unknown action kind {}", static_cast<int>(kind));
   return 0;
 }
+
+namespace {
 
 std::string samples_text(SampleRange samples) {
   return fmt::format("[{},{})", samples.lo, samples.hi);

@@ -101,9 +101,7 @@ class Judge {
       : table_(problem), plans_(std::move(plans)) {
     for (const Plan& plan : plans_) {
       floor_s_.push_back(iteration_floor_s(table_, plan));
-      in_turns_.push_back(std::ranges::any_of(plan.stages, [](const Stage& stage) {
-        return stage.replication == Replication::kRoundRobin;
-      }));
+      in_turns_.push_back(takes_turns(plan));
     }
     for (std::size_t i = 0; i < plans_.size(); ++i) waiting_.push_back({i, floor_s_[i]});
     std::ranges::stable_sort(waiting_, {}, &Waiting::floor_s);
@@ -168,12 +166,9 @@ class Judge {
     plans.insert(plans.end(), plans_.begin(), plans_.end());
     drop_alike(plans);
     const std::int64_t end = bench.work() + kTurnsWork;
-    const auto stopped = [&] {
-      return bench.work() >= end || (budget.should_stop && budget.should_stop());
-    };
     std::vector<std::pair<double, Plan>> turned;
     for (const Plan& plan : plans) {
-      if (stopped()) break;
+      if (stopped(bench, end, budget)) break;
       for (Plan& one : plans_in_turns(bench, plan)) {
         turned.emplace_back(bench.floor_s(one), std::move(one));
       }
@@ -190,6 +185,11 @@ class Judge {
     return worth_turning(bench, std::move(turned), budget);
   }
 
+  // Whether the bench's work is at its end, or the budget.
+  static bool stopped(const Workbench& bench, std::int64_t end, const Budget& budget) {
+    return bench.work() >= end || (budget.should_stop && budget.should_stop());
+  }
+
   // Of these plans with their floors, simulated now.
   std::vector<Plan> worth_turning(Workbench& bench, std::vector<std::pair<double, Plan>> turned,
                                   const Budget& budget) {
@@ -199,8 +199,7 @@ class Judge {
     const std::int64_t end = bench.work() + kTurnsWork;
     std::vector<Plan> found;
     for (auto& [floor_s, plan] : turned) {
-      const bool stopped = bench.work() >= end || (budget.should_stop && budget.should_stop());
-      if (stopped || floor_s >= best_s * kWorthTurning) break;
+      if (stopped(bench, end, budget) || floor_s >= best_s * kWorthTurning) break;
       best_s = std::min(best_s, bench.simulated_s(plan));
       found.push_back(std::move(plan));
     }

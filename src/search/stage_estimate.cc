@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/divide_up.h"
 #include "plan/stage_memory.h"
 
 namespace graphpipe {
@@ -13,8 +14,6 @@ constexpr std::int64_t kMostTasks = 4000;
 
 // Of a reduction at least this part comes after the last backward.
 constexpr double kReducedAfter = 0.25;
-
-constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 struct Seconds {
   double forward_s = 0;

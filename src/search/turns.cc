@@ -28,10 +28,16 @@ Layout in_turns(const Plan& plan, std::int64_t micro_batch, std::int64_t hops) {
 
 }  // namespace
 
+bool takes_turns(const Plan& plan) {
+  return std::ranges::any_of(plan.stages, [](const Stage& stage) {
+    return stage.replication == Replication::kRoundRobin;
+  });
+}
+
 std::vector<Plan> plans_in_turns(Workbench& bench, const Plan& plan) {
+  if (takes_turns(plan)) return {};
   std::int64_t widest = 1;
   for (const Stage& stage : plan.stages) {
-    if (stage.replication == Replication::kRoundRobin) return {};
     widest = std::max(widest, static_cast<std::int64_t>(stage.devices.size()));
   }
   std::vector<Plan> plans;

@@ -9,6 +9,9 @@
 
 namespace graphpipe {
 
+// Whether replicas of some stage take turns.
+bool takes_turns(const Plan& plan);
+
 // The plan with the replicas of its wide stages taking turns: of micro-batches of about the share
 // that each had, with the least, more, and all samples in flight. Those that fit and run; none
 // where no stage is wide or replicas already take turns.

@@ -2,20 +2,20 @@
 
 #include <algorithm>
 
+#include "base/divide_up.h"
 #include "graph/order.h"
 #include "plan/stage_memory.h"
 #include "planners/in_flight.h"
 #include "planners/stage_tps.h"
 #include "schedule/verify.h"
 #include "search/iteration.h"
+#include "search/turns.h"
 
 namespace graphpipe {
 namespace {
 
 // Looking at so many operators is one unit of work.
 constexpr std::size_t kOpsOfAUnit = 32;
-
-constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Of the cluster's types, those that run the stage.
 std::vector<int> types_of(const Cluster& cluster, const Stage& stage) {
@@ -125,10 +125,7 @@ bool Workbench::runs(const Plan& plan) {
     return stage.micro_batch == first.micro_batch && stage.kfkb == 1;
   });
   // Replicas of a stream wait for one another after each round.
-  const bool rounds =
-      is_asynchronous(plan.weights) && std::ranges::any_of(plan.stages, [](const Stage& stage) {
-        return stage.replication == Replication::kRoundRobin;
-      });
+  const bool rounds = is_asynchronous(plan.weights) && takes_turns(plan);
   if (alike && !rounds) return true;
   work_ += 64 * static_cast<std::int64_t>(graph().op_count());
   return verify_plan(as_run(plan, problem()), graph(), *problem().cluster, *problem().costs).ok();
@@ -173,10 +170,7 @@ double Workbench::estimate_s(const Plan& plan) {
   for (const Stage& stage : plan.stages) {
     work_ += 4 + 4 * stage.in_flight_samples / stage.micro_batch;
   }
-  const bool turns = std::ranges::any_of(plan.stages, [](const Stage& stage) {
-    return stage.replication == Replication::kRoundRobin;
-  });
-  if (turns) return floor_s(plan);  // the estimator does not know them
+  if (takes_turns(plan)) return floor_s(plan);  // the estimator does not know them
   const double estimate_s = estimator_.iteration_s(plan);
   // Ranks that share cores it does not know.
   return problem().cluster->cores_per_node > 0 ? std::max(estimate_s, floor_s(plan)) : estimate_s;

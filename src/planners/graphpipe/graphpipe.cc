@@ -176,10 +176,13 @@ class GraphPlanner {
     return best_s;
   }
 
+  // Pieces, sums and columns are those of the searches before: rules differ in times and memory.
   void begin(const SearchRules& rules) {
     drafts_.clear();
-    context_ = std::make_unique<SearchContext>(table_, tree_, rules, budget_);
-    context_->work = work_;
+    if (context_ == nullptr) {
+      context_ = std::make_unique<SearchContext>(table_, tree_, rules, budget_);
+    }
+    context_->rules = rules;
   }
 
   void end() {

@@ -49,8 +49,9 @@ PlanDraft estimate_draft(const Problem& problem, const Pieces& pieces, const Sta
   const int levels = std::min(strategy.levels, costs.device_count());
   const auto tasks = static_cast<double>(costs.micro_batches() + levels - 1);
   double reduction = 0;
+  const bool in_tps = plans_streams(problem) || costs.rules().reduction;
   for (const StageDraft& stage : strategy.stages) {
-    if (plans_streams(problem) || costs.rules().reduction) break;  // in the times per sample
+    if (in_tps) break;
     reduction = std::max(reduction, reduction_s(problem, pieces, stage, costs.width(stage.width)));
   }
   const double steady = tasks * strategy.tps_s * static_cast<double>(costs.micro_batch());

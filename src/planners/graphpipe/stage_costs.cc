@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/divide_up.h"
 #include "plan/stage_memory.h"
 
 namespace graphpipe {
@@ -18,8 +19,6 @@ constexpr std::int64_t kEmptyBytes = kMessageHeaderBytes + 2 * std::int64_t{64};
 // task.
 constexpr double kReducedAfter = 0.25;
 constexpr double kBackwardOfTask = 2.0 / 3;
-
-constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // All up to 8; beyond, powers of two and their halves more (12, 24, ...), and all devices.
 std::vector<int> sensible_widths(int devices) {
@@ -113,15 +112,18 @@ double StageCosts::compute_tps_s(Span span, int i) const {
          static_cast<double>(b_);
 }
 
+double StageCosts::reduction_s(const StageSums& sums, const Width& width) const {
+  const Level& node = problem_.cluster->levels[0];
+  return problem_.costs->reduce_s(sums.gradient_bytes, width.devices,
+                                  width.devices <= node.group_size ? node.link : link_);
+}
+
 // Of replicas that sum their gradients after each round.
 double StageCosts::round_reduction_tps_s(const StageSums& sums, const Width& width) const {
   if (width.turns < 2) return 0;
-  const Level& node = problem_.cluster->levels[0];
-  const Link& link = width.devices <= node.group_size ? node.link : link_;
   const bool groups = problem_.options.weights == WeightPolicy::k2bw;
   const std::int64_t samples = groups ? problem_.options.stream_mini_batch : b_ * width.turns;
-  return problem_.costs->reduce_s(sums.gradient_bytes, width.devices, link) /
-         static_cast<double>(samples);
+  return reduction_s(sums, width) / static_cast<double>(samples);
 }
 
 double StageCosts::tps_s(const StageSums& sums, std::span<const Span> spans, int i,
@@ -148,10 +150,7 @@ double StageCosts::tps_s(const StageSums& sums, std::span<const Span> spans, int
 double StageCosts::end_reduction_tps_s(const StageSums& sums, double compute_tps_s, int i) const {
   const Width& width = widths_[at(i)];
   if (!rules_.reduction || width.devices == 1) return 0;
-  const Cluster& cluster = *problem_.cluster;
-  const bool one_node = width.devices <= cluster.levels[0].group_size;
-  const double all_s = problem_.costs->reduce_s(sums.gradient_bytes, width.devices,
-                                                one_node ? cluster.levels[0].link : link_);
+  const double all_s = reduction_s(sums, width);
   const double task_s = compute_tps_s * static_cast<double>(b_) / width.share;
   const double after_s = std::max(kReducedAfter * all_s, all_s - kBackwardOfTask * task_s);
   return after_s / static_cast<double>(problem_.mini_batch);

@@ -116,6 +116,8 @@ class StageCosts {
     const SampleColumn* column = nullptr;
     int turns = 1;  // replicas that take micro-batches in turn: those of streams
   };
+  // Of the stage's gradients over its replicas, wherever it is placed.
+  double reduction_s(const StageSums& sums, const Width& width) const;
   double round_reduction_tps_s(const StageSums& sums, const Width& width) const;
   double end_reduction_tps_s(const StageSums& sums, double compute_tps_s, int i) const;
   std::int64_t versions_bytes(const StageSums& sums, std::int64_t tasks) const;
