@@ -8,24 +8,18 @@ Markdown tables; README.md beside this file has the recipe.
 import argparse
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+sys.path.insert(0, str(ROOT / "bench"))
+from programs import graphpipe
 SAMPLES_PER_DEVICE = {"mmt": 16, "dlrm": 64, "candle-uno": 256}
 RANKS = (8, 16, 32)
 CHAINS = "gpipe,pipedream,dapple,alpa"
 # Both transports run these, the second with a process a rank.
 CROSS_CHECK = 8
-
-
-def graphpipe(program, *words, may_fail=False):
-    done = subprocess.run([program, *map(str, words)], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0 and not may_fail:
-        raise SystemExit(f"graphpipe {' '.join(map(str, words))}: {done.stderr}")
-    return done.stdout
 
 
 def best_chain(program, problem):

@@ -15,10 +15,14 @@ import json
 import os
 import pathlib
 import statistics
-import subprocess
+import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+sys.path.insert(0, str(ROOT / "bench"))
+import programs
+
 RANKS = 2
 
 # Model, mini-batch, and two plans: planner and micro-batch.
@@ -35,10 +39,7 @@ CASES = [
 
 
 def graphpipe(*words):
-    done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"graphpipe {' '.join(map(str, words))}: {done.stderr}")
-    return done.stdout
+    return programs.graphpipe(PROGRAM, *words)
 
 
 def profile(folder, model, micro_batches):

@@ -13,6 +13,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+sys.path.insert(0, str(ROOT / "bench"))
+from programs import graphpipe
 RECIPE = ["--optimizer", "adam", "--lr", "0.003", "--log-every", "1000", "--json"]
 PLAN = ["--mini-batch", "1024", "--micro-batch", "256", "--options", "none", "--optimizer", "adam"]
 MODELS = [
@@ -22,14 +25,6 @@ MODELS = [
     ("without title", "movielens:use_title=0"),
     ("without genres, year and time", "movielens:use_genre=0"),
 ]
-
-
-def graphpipe(program, *words):
-    done = subprocess.run([program, *map(str, words)], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"graphpipe {' '.join(map(str, words))}: {done.stderr}")
-    return done.stdout
 
 
 def train(program, model, ranks, seed):

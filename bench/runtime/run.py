@@ -16,6 +16,10 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+sys.path.insert(0, str(ROOT / "bench"))
+import programs
+
 PROGRAM = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "build/full/bin/graphpipe")
 MODEL = "movielens"
 MINI_BATCH = 1024  # as in the demo
@@ -24,11 +28,7 @@ CHAIN = "transformer:layers=8,sequence=64,hidden=256,heads=4,ffn=1024"
 
 
 def graphpipe(*words):
-    done = subprocess.run([PROGRAM, *map(str, words)], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"graphpipe {' '.join(map(str, words))}: {done.stderr}")
-    return done.stdout
+    return programs.graphpipe(PROGRAM, *words)
 
 
 def plan(folder, ranks, micro_batch, mini_batch):

@@ -10,11 +10,13 @@ import itertools
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+sys.path.insert(0, str(ROOT / "bench"))
+from programs import graphpipe
 
 # (model, cluster, mini-batch, micro-batch of 2BW)
 EMULATED = (
@@ -36,14 +38,6 @@ REAL_WAYS = (
     ("data-parallel", "stash", "dp"),
 )
 REAL_MINI_BATCHES = 400
-
-
-def graphpipe(program, *words):
-    done = subprocess.run([program, *map(str, words)], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"graphpipe {' '.join(map(str, words))}: {done.stderr}")
-    return done.stdout
 
 
 def shape(plan):

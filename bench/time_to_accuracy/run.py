@@ -20,6 +20,9 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
+sys.path.insert(0, str(ROOT / "bench"))
+from programs import graphpipe
+
 # model, mini-batch, flags of train, the field that is watched, its target, whether more is better
 NETS = {
     "vgg": ("vgg16:image=32,width=8,hidden=64,classes=9,batch_norm=1,dropout=0", 32,
@@ -46,14 +49,6 @@ def ways(ranks, mini_batch):
         "naive": (*many, *straight, "--async", "--policy", "naive"),
         "stash, any widths": (*many, "--async"),
     }
-
-
-def graphpipe(program, *words):
-    done = subprocess.run([program, *map(str, words)], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"graphpipe {' '.join(map(str, words))}: {done.stderr}")
-    return done.stdout
 
 
 def children_cpu_s():
