@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From nothing to a trained four-branch model: installs what is missing, builds, plans
-# for four CPU ranks, trains on real data, and compares with one device.
+# for four CPU ranks, trains on real data, compares with one device, and writes a report.
 #
 #   ./demo.sh           until the validation error stops improving
 #   ./demo.sh --short   a few hundred iterations, as the continuous integration does
@@ -53,14 +53,15 @@ heading "A graph pipeline for four ranks, and GPipe's chain beside it"
 problem=("$model" --cluster local:4 --mini-batch "$mini_batch" --micro-batch "$micro_batches"
          --options none --all-devices --optimizer "$optimizer" --profile "$work/profile.json")
 run plan "${problem[@]}" -o "$work/graph.plan.json"
+"$graphpipe" plan "${problem[@]}" --planner gpipe -o "$work/chain.plan.json" >"$work/chain.plan.txt"
 run compare "${problem[@]}" --planners graphpipe,gpipe
 
 heading "Who does what when (simulated; every rank on a row)"
-run simulate "$work/graph.plan.json" --trace "$work/graph.trace.json"
+run simulate "$work/graph.plan.json"
 run verify "$work/graph.plan.json"
 
 heading "Training on four worker processes"
-run train "$work/graph.plan.json" "${recipe[@]}" "${length[@]}" | tee "$work/graph.txt"
+run train "$work/graph.plan.json" "${recipe[@]}" "${length[@]}" --trace "$work/graph.trace.json" | tee "$work/graph.txt"
 
 heading "The same on a single device"
 micro_batch=$(sed -n 's/^ *"micro_batch": \([0-9]*\),$/\1/p' "$work/graph.plan.json" | head -n 1)
@@ -73,4 +74,11 @@ for line in "graph pipeline, 4 ranks:$work/graph.txt" "single device:$work/singl
   printf '%-26s %s\n' "${line%%:*}" "$(grep -h '^test ' "${line#*:}" | tr '\n' ' ')"
 done
 grep -h '^bias-only' "$work/graph.txt" || true
-echo "Open $work/graph.trace.json in Perfetto to see the timeline."
+
+heading "The report: both plans, and what was measured beside what was predicted"
+if run report "$work/graph.plan.json" "$work/chain.plan.json" --measured "$work/graph.trace.json" \
+    --profile "$work/profile.json" -o "$work/report.html"; then
+  echo "Open $PWD/$work/report.html in a browser, and $work/graph.trace.json in Perfetto."
+else
+  echo "There is no report, as said above. $work/graph.trace.json opens in Perfetto."
+fi

@@ -13,6 +13,29 @@ install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONE
 install(PROGRAMS tools/fetch_data.sh python/graphpipe_export.py
         DESTINATION ${CMAKE_INSTALL_DATADIR}/graphpipe COMPONENT programs)
 
+# The manual page and what shells complete, as the program itself prints them.
+set(manual ${CMAKE_BINARY_DIR}/man/graphpipe.1)
+set(completions ${CMAKE_BINARY_DIR}/completions)
+add_custom_command(
+  OUTPUT ${manual} ${completions}/graphpipe ${completions}/_graphpipe ${completions}/graphpipe.fish
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/man ${completions}
+  COMMAND graphpipe help --man > ${manual}
+  COMMAND graphpipe help --completion bash > ${completions}/graphpipe
+  COMMAND graphpipe help --completion zsh > ${completions}/_graphpipe
+  COMMAND graphpipe help --completion fish > ${completions}/graphpipe.fish
+  DEPENDS graphpipe COMMENT "Writing the manual page and completions" VERBATIM)
+add_custom_target(gp_pages ALL DEPENDS ${manual})
+install(FILES ${manual} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT programs)
+install(FILES ${completions}/graphpipe
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT programs)
+# zsh looks into the first below /usr/local, and on Debian into the second below /usr.
+foreach(folder site-functions vendor-completions)
+  install(FILES ${completions}/_graphpipe DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${folder}
+          COMPONENT programs)
+endforeach()
+install(FILES ${completions}/graphpipe.fish
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT programs)
+
 # The libraries, one a room, under two names.
 set(core base graph cluster cost models plan schedule planners sim search report data job api)
 list(TRANSFORM core PREPEND gp_)

@@ -26,6 +26,9 @@ step install "$cmake" --install "$build" --prefix "$work/prefix"
 # As an installed program finds its worker: beside it.
 step version "$work/prefix/bin/graphpipe" --version
 expect version "^graphpipe [0-9]+\.[0-9]+\.[0-9]+$"
+step pages bash -c '. "$1/bash-completion/completions/graphpipe" && complete -p graphpipe &&
+  grep -q "^\.TH GRAPHPIPE 1" "$1/man/man1/graphpipe.1" && grep -q "^#compdef graphpipe" "$1"/zsh/*/_graphpipe &&
+  grep -q "^complete -c graphpipe" "$1/fish/vendor_completions.d/graphpipe.fish"' pages "$work/prefix/share"
 ! grep -rn '#include "' "$work/prefix/include/graphpipe" || { echo "an installed header looks beside itself"; exit 1; }
 ! grep -rnE '#include <(torch|ATen|c10)' "$work/prefix/include/graphpipe" || { echo "an installed header needs libtorch"; exit 1; }
 
