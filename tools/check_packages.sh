@@ -41,7 +41,7 @@ step "use"
 inside graphpipe --version
 inside sh -c 'cd /tmp && graphpipe plan movielens --cluster local:2 --mini-batch 64 --micro-batch 16 \
   --options none --all-devices -o plan.json >plan.txt && tail -n 12 plan.txt &&
-  graphpipe train plan.json --data synthetic --iterations 5 | tail -n 12'
+  graphpipe train plan.json --data synthetic --lr 0.01 --iterations 5 | tail -n 12'
 
 inside bash -c '. /usr/share/bash-completion/completions/graphpipe && complete -p graphpipe'
 inside grep -m 1 "^.TH" /usr/share/man/man1/graphpipe.1

@@ -4,6 +4,7 @@
 #
 #   tools/install_deps.sh            to build, run and test
 #   tools/install_deps.sh --checks   and what .ci/run uses beside: formatter, linter, browser, PyTorch
+#   tools/install_deps.sh --site     what tools/build_site.sh uses, and nothing else; 8 MB
 set -euo pipefail
 
 packages=(
@@ -20,8 +21,11 @@ if [ "${1:-}" = "--checks" ]; then
     chromium        # tests/report looks at the report's page in it; 122 MB, 40 s
     python3-torch)  # what python/graphpipe_export.py is held against; 27 MB with what it needs
 fi
+if [ "${1:-}" = "--site" ]; then
+  packages=(python3-sphinx python3-myst-parser furo python3-breathe doxygen)
+fi
 # Bundle the page of graphpipe report; an npm from elsewhere does as well as Debian's.
-command -v npm >/dev/null || packages+=(nodejs npm)
+[ "${1:-}" = "--site" ] || command -v npm >/dev/null || packages+=(nodejs npm)
 
 missing=()
 for package in "${packages[@]}"; do
