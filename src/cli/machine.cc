@@ -147,7 +147,12 @@ void add_environment(std::vector<Finding>& found) {
       {"SLURM_NTASKS", ""},
       {"OMPI_COMM_WORLD_SIZE", ""},
       {"OMP_NUM_THREADS", "train gives each rank one thread, whatever this says"},
-      {"OPENBLAS_CORETYPE", "chosen by hand; unset it unless you know that it is faster"},
+      {"OPENBLAS_NUM_THREADS", "train gives each rank one thread, whatever this says"},
+      {"OPENBLAS_CORETYPE",
+       "kernels chosen by hand: right where this OpenBLAS is older than the processor and chooses "
+       "wrongly or crashes; if \"BLAS speed\" is higher without it, unset it. Bits differ with it, "
+       "so "
+       "all machines of a run need the same"},
       {"NO_COLOR", ""}};
   bool any = false;
   for (const auto& [name, text] : advice) {

@@ -15,6 +15,7 @@
 #include "cli/inputs.h"
 #include "cli/search_progress.h"
 #include "cli/stream_flags.h"
+#include "cli/terminal.h"
 #include "graph/series_parallel.h"
 #include "plan/plan_json.h"
 #include "report/headline.h"
@@ -131,7 +132,8 @@ void run_plan(const PlanFlags& flags, CommandLine& line) {
   if (!note.empty()) print_note(note);
   if (!flags.output.empty()) write_file(flags.output, to_json(result.plan, loaded.graph));
   if (line.json) return print_out(to_json(result.plan, loaded.graph));
-  print_out(plan_table(result.plan, loaded.graph, loaded.cluster, *loaded.costs));
+  print_out(plan_table(result.plan, loaded.graph, loaded.cluster, *loaded.costs,
+                       verbosity() == Verbosity::kVerbose));
   const std::string gain = chain_text(result.plan, loaded);
   if (!gain.empty()) print_out("\n" + gain);
   if (flags.explain) print_out("\n" + explain_text(loaded.problem, result));

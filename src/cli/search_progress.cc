@@ -17,7 +17,11 @@ constexpr auto kInterval = std::chrono::milliseconds(250);
 
 std::string progress_text(const std::string& what, double elapsed_s, double time_limit_s) {
   std::string text = fmt::format("{} searches: {:.0f} s", what, elapsed_s);
-  if (time_limit_s > 0) text += fmt::format(" of at most {:g} s", time_limit_s);
+  if (time_limit_s > elapsed_s) {
+    text += fmt::format(", at most {:.0f} s left", time_limit_s - elapsed_s);
+  } else if (time_limit_s > 0) {
+    text += ", ends soon";
+  }
   return text;
 }
 

@@ -54,13 +54,13 @@ std::int64_t task_count(const Plan& plan) {
   return tasks;
 }
 
-std::string rank_lines(const Trace& trace) {
-  std::string text;
-  for (std::size_t r = 0; r < trace.ranks.size(); ++r) {
-    text += fmt::format("  rank {}: busy {}, peak {}\n", r, seconds_text(trace.ranks[r].busy_s),
-                        bytes_text(static_cast<double>(trace.ranks[r].peak_memory_bytes)));
+std::string ranks_text(const Trace& trace) {
+  std::vector<std::string> ranks;
+  for (const RankUse& use : trace.ranks) {
+    ranks.push_back(fmt::format("busy {}, peak {}", seconds_text(use.busy_s),
+                                bytes_text(static_cast<double>(use.peak_memory_bytes))));
   }
-  return text;
+  return rank_lines(ranks);
 }
 
 std::string rates_text(double samples_per_s, double bubble_fraction) {
@@ -85,7 +85,7 @@ std::string simulate_text(const Trace& trace, const std::optional<SteadyState>& 
   }
   text += seconds_text(trace.iteration_s) + ", " +
           rates_text(trace.throughput_samples_per_s(), trace.bubble_fraction());
-  return text + rank_lines(trace);
+  return text + ranks_text(trace);
 }
 
 struct SimulateFlags {

@@ -9,6 +9,7 @@
 #include "cli/cli_json.h"
 #include "cli/command.h"
 #include "cli/inputs.h"
+#include "report/text_table.h"
 #include "schedule/verify.h"
 
 namespace graphpipe {
@@ -21,13 +22,13 @@ std::string verify_text(const Verification& verification) {
   }
   if (!verification.ok()) return text;
   text = "ok: every message meets its receive, no cycle of waits, every value ends once\n";
-  for (std::size_t r = 0; r < verification.memory.size(); ++r) {
-    const RankMemory& m = verification.memory[r];
-    text += fmt::format("  rank {}: peak {} (of it {} weights, gradients, optimiser) at {}\n", r,
-                        bytes_text(static_cast<double>(m.peak_bytes)),
-                        bytes_text(static_cast<double>(m.static_bytes)), m.peak_at);
+  std::vector<std::string> ranks;
+  for (const RankMemory& m : verification.memory) {
+    ranks.push_back(fmt::format("peak {} (of it {} weights, gradients, optimiser) at {}",
+                                bytes_text(static_cast<double>(m.peak_bytes)),
+                                bytes_text(static_cast<double>(m.static_bytes)), m.peak_at));
   }
-  return text;
+  return text + rank_lines(ranks);
 }
 
 // A plan with faults must still load, so that all of them can be told; but one that was made

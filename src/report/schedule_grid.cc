@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "report/text_report.h"
+#include "report/text_table.h"
 #include "schedule/drawing.h"
 
 namespace graphpipe {
@@ -33,8 +34,18 @@ std::vector<std::vector<StageId>> stages_of_ranks(const Schedule& schedule, cons
   return stages;
 }
 
-std::string rank_label(std::size_t rank, const std::vector<StageId>& stages) {
-  std::string text = fmt::format("rank {} stage{} ", rank, stages.size() == 1 ? "" : "s");
+// Ranks first to last.
+struct RankRange {
+  std::size_t first = 0;
+  std::size_t last = 0;
+};
+
+std::string rank_label(const RankRange& ranks, const std::vector<StageId>& stages) {
+  std::string text =
+      ranks.first == ranks.last
+          ? fmt::format("rank {} stage{} ", ranks.first, stages.size() == 1 ? "" : "s")
+          : fmt::format("rank {}-{} stage{} ", ranks.first, ranks.last,
+                        stages.size() == 1 ? "" : "s");
   for (std::size_t i = 0; i < stages.size(); ++i) {
     text += fmt::format("{}{}", i > 0 ? "," : "", stages[i].value);
   }
@@ -45,6 +56,39 @@ std::string rank_label(std::size_t rank, const std::vector<StageId>& stages) {
 std::string task_label(const Action& action, bool with_stage) {
   const std::string label = fmt::format("{}{}", compute_letter(action.kind), action.micro_batch);
   return with_stage ? fmt::format("{}{}", action.stage.value, label) : label;
+}
+
+// [rank]: what it computes, in order.
+std::vector<std::vector<const TraceEvent*>> tasks_of_ranks(const Trace& trace, std::size_t ranks) {
+  std::vector<std::vector<const TraceEvent*>> tasks(ranks);
+  for (const TraceEvent& event : trace.events) {
+    if (is_compute(event.action.kind)) tasks[event.rank.index()].push_back(&event);
+  }
+  return tasks;
+}
+
+// Ranks that do the same tasks at the same times, as replicas do, and follow each other; where
+// ranks are few, each by itself.
+std::vector<RankRange> like_ranks(const Trace& trace,
+                                  const std::vector<std::vector<StageId>>& stages) {
+  const auto tasks = tasks_of_ranks(trace, stages.size());
+  const double same_s = 1e-9 * trace.iteration_s;
+  const auto same_task = [&](const TraceEvent* a, const TraceEvent* b) {
+    return a->action.kind == b->action.kind && a->action.stage == b->action.stage &&
+           a->action.micro_batch == b->action.micro_batch &&
+           std::abs(a->start_s - b->start_s) <= same_s && std::abs(a->end_s - b->end_s) <= same_s;
+  };
+  std::vector<RankRange> ranges;
+  for (std::size_t r = 0; r < stages.size(); ++r) {
+    const bool goes_on = stages.size() > kManyRows && r > 0 && stages[r] == stages[r - 1] &&
+                         std::ranges::equal(tasks[r], tasks[r - 1], same_task);
+    if (goes_on) {
+      ranges.back().last = r;
+    } else {
+      ranges.push_back({r, r});
+    }
+  }
+  return ranges;
 }
 
 double quantile(const std::vector<double>& sorted, double share) {
@@ -64,10 +108,11 @@ class Grid {
   Grid(const Trace& trace, const Schedule& schedule, const Plan& plan, int columns, bool colours)
       : trace_(trace),
         rank_stages_(stages_of_ranks(schedule, plan)),
+        rows_(like_ranks(trace, rank_stages_)),
         width_(columns),
         colours_(colours) {
-    for (std::size_t r = 0; r < rank_stages_.size(); ++r) {
-      labels_.push_back(rank_label(r, rank_stages_[r]));
+    for (const RankRange& ranks : rows_) {
+      labels_.push_back(rank_label(ranks, rank_stages_[ranks.first]));
       label_width_ = std::max(label_width_, static_cast<int>(labels_.back().size()) + 2);
     }
     find_durations();
@@ -76,11 +121,11 @@ class Grid {
 
   std::string text() {
     std::string text = axis();
-    for (std::size_t r = 0; r < labels_.size(); ++r) {
+    for (std::size_t r = 0; r < rows_.size(); ++r) {
       std::string line = fmt::format("{:<{}}", labels_[r], label_width_);
       for (std::size_t p = 0; p < panels_.size(); ++p) {
         if (p > 0) line += kCut;
-        line += row(RankId(r), panels_[p]);
+        line += row(RankId(rows_[r].first), panels_[p]);
       }
       line.erase(line.find_last_not_of(' ') + 1);
       text += line + "\n";
@@ -233,6 +278,7 @@ class Grid {
 
   const Trace& trace_;
   std::vector<std::vector<StageId>> rank_stages_;
+  std::vector<RankRange> rows_;
   int width_;
   bool colours_;
   std::vector<std::string> labels_;

@@ -114,6 +114,23 @@ F3 is the forward of micro-batch 3, B3 its backward, a dot idle; a character is 
 )");
 }
 
+TEST(ScheduleGrid, DrawsRanksThatDoTheSameAsOneRowWhereThereAreMany) {
+  Plan plan = plan_of(1);
+  plan.stages[0].devices.clear();
+  for (int device = 0; device < 17; ++device) plan.stages[0].devices.emplace_back(device);
+  std::vector<std::string> rows(17, "F0 1 B0 2");
+  rows[4] = "F0 1 B0 3";
+  Trace trace = trace_of(rows);
+  for (TraceEvent& event : trace.events) event.action.stage = StageId(0);
+  EXPECT_EQ(fmt::format("\n{}", schedule_grid(trace, schedule_of(17), plan, 80)), R"(
+                   0 s   4.00 s
+rank 0-3 stage 0   F0 B0--- ...
+rank 4 stage 0     F0 B0------
+rank 5-16 stage 0  F0 B0--- ...
+F3 is the forward of micro-batch 3, B3 its backward, a dot idle; a character is 333 ms
+)");
+}
+
 TEST(ScheduleGrid, OfATraceWithoutEventsIsItsRanks) {
   EXPECT_EQ(schedule_grid({}, schedule_of(1), plan_of(1), 80), "\nrank 0 stage 0\n");
 }

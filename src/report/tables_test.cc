@@ -134,6 +134,61 @@ mini-batch 32, schedule 1f1b, optimiser sgd, costs: by hand
 )");
 }
 
+// A tower of 19 stages that pass 16 numbers on, each with 2 fewer in flight than the one before;
+// the 10th takes twice the time, the last is the loss.
+Example tower() {
+  GraphBuilder builder("tower");
+  TensorId x = builder.input("x", {16});
+  for (int layer = 0; layer < 18; ++layer) x = builder.linear(fmt::format("fc{}", layer), x, 16);
+  builder.loss(builder.mse_loss("loss", x, builder.input("y", {16})));
+  Example result = example();
+  result.graph = std::move(builder).build();
+  std::vector<LinearOpCost> costs(result.graph.op_count(), {1e-3, 2e-3, 64});
+  costs[9] = {2e-3, 4e-3, 64};
+  result.costs = LinearCosts("by hand", costs);
+  result.cluster.device_type.assign(19, 0);
+  result.cluster.levels[0].group_size = 19;
+  result.plan.stages.clear();
+  for (int s = 0; s < 19; ++s) {
+    result.plan.stages.push_back({.ops = {OpId(s)}, .devices = {DeviceId(s)}});
+    result.plan.stages.back().micro_batch = 2;
+    result.plan.stages.back().in_flight_samples = 2 * (19 - s);
+  }
+  result.plan.edges = data_edges(result.graph, result.plan.stages);
+  return result;
+}
+
+TEST(PlanTable, PutsLikeStagesOfALargePlanTogether) {
+  const Example e = tower();
+  EXPECT_EQ(plan_table(e.plan, e.graph, e.cluster, e.costs),
+            R"(towers by graphpipe for test:8: 19 stages on 19 of 19 devices, depth 19
+mini-batch 32, schedule 1f1b, optimiser sgd, costs: by hand
+
+stage  operators             devices  b  in flight  time/sample
+  0-8  fc0 .. fc8 (9 x 1)    0-8      2     38..22      3.00 ms
+    9  fc9                   9        2         20      6.00 ms
+10-17  fc10 .. fc17 (8 x 1)  10-17    2      18..4      3.00 ms
+   18  loss                  18       2          2      3.00 ms
+
+memory on the stages' fullest device
+stage   weights  gradients  optimiser  in flight   buffers  workspace  update   at most  device has
+  0-8  1.06 KiB   1.06 KiB          -   9.25 KiB  2.39 KiB          -       -  13.8 KiB    1.00 MiB
+    9  1.06 KiB   1.06 KiB          -   5.78 KiB  2.39 KiB          -       -  10.3 KiB    1.00 MiB
+10-17  1.06 KiB   1.06 KiB          -   5.20 KiB  2.39 KiB          -       -  9.72 KiB    1.00 MiB
+   18         -          -          -      600 B  1.33 KiB        8 B       -  1.92 KiB    1.00 MiB
+
+edges, with bytes a sample: 0 -> .. -> 8 (64 B each), 8 -> 9 (64 B), 9 -> 10 (64 B),
+  10 -> .. -> 17 (64 B each), 17 -> 18 (64 B)
+)");
+}
+
+TEST(PlanTable, ShowsEveryStageIfAsked) {
+  const Example e = tower();
+  const std::string text = plan_table(e.plan, e.graph, e.cluster, e.costs, true);
+  EXPECT_NE(text.find("\n   17  fc17 "), std::string::npos) << text;
+  EXPECT_NE(text.find("16 -> 17 (64 B), 17 -> 18 (64 B)\n"), std::string::npos) << text;
+}
+
 TEST(PlanTable, IsNoWiderThanAPage) {
   GraphBuilder builder("long names");
   TensorId x = builder.input("x", {4});
@@ -245,6 +300,13 @@ TEST(TextTable, AlignsCellsAndLeavesNoBlanksAtLineEnds) {
             "name     n  note\n"
             "a       10  long enough\n"
             "longer   9\n");
+}
+
+TEST(RankLines, PutsLikeRanksTogetherWhereThereAreMany) {
+  EXPECT_EQ(rank_lines({"a", "a"}), "  rank 0: a\n  rank 1: a\n");
+  std::vector<std::string> many(17, "a");
+  many[3] = "b";
+  EXPECT_EQ(rank_lines(many), "  rank 0-2: a\n  rank 3: b\n  rank 4-16: a\n");
 }
 
 TEST(Shortened, KeepsTheEnd) {

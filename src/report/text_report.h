@@ -16,9 +16,10 @@
 namespace graphpipe {
 
 // The summary line, then a row a stage: operators (first .. last and count), devices,
-// micro-batch, in flight, memory by part, time per sample; then edges.
+// micro-batch, in flight, memory by part, time per sample; then edges. Of more than 16 stages a
+// row holds those that are alike (like_stages.h), unless every stage is asked for.
 std::string plan_table(const Plan& plan, const Graph& graph, const Cluster& cluster,
-                       const CostModel& costs);
+                       const CostModel& costs, bool every_stage = false);
 
 // The tree by pieces: one line a child of the root, branches indented, so that a model of a
 // thousand operators stays readable.
@@ -45,8 +46,9 @@ std::string compare_table(const std::vector<ComparedPlan>& plans, bool markdown 
 
 // The schedule as a grid: a row a rank, a column a time slot, F and B with their
 // micro-batch, dots where the rank idles, from a simulated trace with events. At most
-// `columns` characters wide: longer traces are cut after the warm-up and the end shown. With
-// `colours`, in those of a terminal: forwards blue, backwards yellow, idle dim.
+// `columns` characters wide: longer traces are cut after the warm-up and the end shown. Of more
+// than 16 ranks those that do the same at the same times are one row. With `colours`, in those of a
+// terminal: forwards blue, backwards yellow, idle dim.
 std::string schedule_grid(const Trace& trace, const Schedule& schedule, const Plan& plan,
                           int columns, bool colours = false);
 

@@ -71,6 +71,20 @@ std::string shortened(const std::string& text, std::size_t width) {
   return fmt::format("~{}", text.substr(text.size() - width + 1));
 }
 
+std::string rank_lines(const std::vector<std::string>& of_rank) {
+  std::string text;
+  for (std::size_t r = 0; r < of_rank.size();) {
+    std::size_t end = r + 1;
+    if (of_rank.size() > kManyRows) {
+      while (end < of_rank.size() && of_rank[end] == of_rank[r]) ++end;
+    }
+    text += end == r + 1 ? fmt::format("  rank {}: {}\n", r, of_rank[r])
+                         : fmt::format("  rank {}-{}: {}\n", r, end - 1, of_rank[r]);
+    r = end;
+  }
+  return text;
+}
+
 std::string rate_text(double per_second) {
   return per_second < 1000 ? fmt::format("{:.4g}", per_second)
                            : count_text(static_cast<std::int64_t>(std::llround(per_second)));

@@ -39,6 +39,13 @@ class TextTable {
 // The text, or its end behind a "~" where it is longer than `width`.
 std::string shortened(const std::string& text, std::size_t width);
 
+// Tables of more rows than this put those that are alike together.
+inline constexpr std::size_t kManyRows = 16;
+
+// "  rank 0: TEXT" and so on; of many ranks those that follow each other and say the same as one,
+// "  rank 0-63: TEXT".
+std::string rank_lines(const std::vector<std::string>& of_rank);
+
 // "1,234", "12.34": four digits where it matters.
 std::string rate_text(double per_second);
 
