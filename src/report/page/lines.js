@@ -13,7 +13,9 @@ function stepPath(context, line, x, y, until) {
   if (line.time.length === 0) return;
   context.beginPath();
   let value = line.value[first];
-  context.moveTo(Math.max(kLeft, x(line.time[first])), y(value));
+  const start = Math.max(kLeft, x(line.time[first]));
+  context.moveTo(start, first === 0 ? y(0) : y(value)); // before its first value it is 0
+  context.lineTo(start, y(value));
   for (let i = first + 1; i < line.time.length && line.time[i] <= to; ++i) {
     context.lineTo(x(line.time[i]), y(value));
     value = line.value[i];
@@ -57,7 +59,7 @@ export function drawLines(canvas, timeline, { title, line, other, limit, limitTe
   context.lineWidth = 1.6;
   context.stroke();
   context.lineTo(x(Math.min(x.domain()[1], timeline.plan.iteration_s)), y(0));
-  context.lineTo(kLeft, y(0));
+  context.lineTo(Math.max(kLeft, x(line.time[0] ?? 0)), y(0));
   context.closePath();
   context.globalAlpha = 0.14;
   context.fillStyle = colour('accent');

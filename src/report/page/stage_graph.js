@@ -4,7 +4,7 @@
 
 import dagre from '@dagrejs/dagre';
 import { select } from 'd3-selection';
-import { curveBasis, line } from 'd3-shape';
+import { curveBumpX, line } from 'd3-shape';
 import { zoom, zoomIdentity } from 'd3-zoom';
 
 import { showTip } from './element.js';
@@ -12,6 +12,7 @@ import { bytesText, percentText, rangesText, secondsText } from './format.js';
 
 const kWidth = 148;
 const kHeight = 62;
+const kName = 10; // of a stage of several boxes
 
 function layout(plan) {
   const graph = new dagre.graphlib.Graph({ compound: true });
@@ -29,6 +30,15 @@ function layout(plan) {
   for (const edge of edges) graph.setEdge(`p${edge.from}`, `p${edge.to}`);
   dagre.layout(graph);
   return { graph, stages: [...many].filter(([, n]) => n > 1).map(([stage]) => stage) };
+}
+
+// From the right of one box to the left of the other, by way of what dagre keeps free between where
+// columns lie between.
+function edgePoints(graph, e) {
+  const [from, to] = [graph.node(e.v), graph.node(e.w)];
+  const [begin, end] = [from.x + kWidth / 2, to.x - kWidth / 2];
+  const between = graph.edge(e).points.slice(1, -1).filter(({ x }) => x > begin && x < end);
+  return [{ x: begin, y: from.y }, ...(between.length > 1 ? between : []), { x: end, y: to.y }];
 }
 
 function busyShare(plan, stage) {
@@ -77,21 +87,22 @@ export function drawStageGraph(svgNode, plan, { selectRank }) {
       .append('path').attr('d', 'M0,0 L8,4 L0,8 z').attr('class', `arrow ${name}`);
   }
   const world = svg.append('g');
-  const curve = line((d) => d.x, (d) => d.y).curve(curveBasis);
+  const curve = line((d) => d.x, (d) => d.y).curve(curveBumpX);
 
   for (const s of stages) {
     const box = graph.node(`s${s}`);
+    const top = box.y - box.height / 2 - kName; // above the highest box
     world.append('rect').attr('class', 'stage-group').attr('rx', 10)
-      .attr('x', box.x - box.width / 2).attr('y', box.y - box.height / 2)
-      .attr('width', box.width).attr('height', box.height);
+      .attr('x', box.x - box.width / 2).attr('y', top)
+      .attr('width', box.width).attr('height', box.height + kName);
     world.append('text').attr('class', 'stage-name').attr('x', box.x - box.width / 2 + 8)
-      .attr('y', box.y - box.height / 2 + 13).text(`stage ${s}`);
+      .attr('y', top + 13).text(`stage ${s}`);
   }
   for (const e of graph.edges()) {
     const edge = plan.graph.edges.find((x) => `p${x.from}` === e.v && `p${x.to}` === e.w);
     const within = plan.graph.pieces[edge.from].stage === plan.graph.pieces[edge.to].stage;
     world.append('path').attr('class', within ? 'edge within' : 'edge data')
-      .attr('marker-end', 'url(#arrow-data)').attr('d', curve(graph.edge(e).points))
+      .attr('marker-end', 'url(#arrow-data)').attr('d', curve(edgePoints(graph, e)))
       .append('title').text(`${bytesText(edge.bytes_per_sample)} a sample`);
   }
   drawOrder(world, plan, graph);

@@ -119,11 +119,13 @@ export function fillMeasured(plan) {
   const section = byId('measured');
   section.hidden = !plan.measured;
   if (!plan.measured) return;
-  const { iteration_s, stage_s, source } = plan.measured;
+  const { iteration_s, stage_s, source, ranks } = plan.measured;
+  const memory = ranks.some((rank) => rank.memory.time.length > 0);
   byId('measured-text').textContent =
     `Iteration: predicted ${secondsText(plan.iteration_s)}, measured ${secondsText(iteration_s)} ` +
     `(${(iteration_s / plan.iteration_s).toFixed(2)} times that), by ${source}. ` +
-    'In the timeline the measured run stands below the predicted one on each rank; its memory line is dashed.';
+    'In the timeline the measured run stands below the predicted one on each rank' +
+    (memory ? '; its memory line is dashed.' : '.');
   const rows = stage_s.map((measured, s) => {
     const predicted = plan.stage_s[s];
     const ratio = measured / predicted;

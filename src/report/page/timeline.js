@@ -59,8 +59,8 @@ export class Timeline {
     this.rank = Math.min(this.rank, this.ranks.length - 1);
     this.focus = null;
     const rows = this.ranks.length;
-    const room = Math.max(13, Math.min(26, 560 / rows));
-    this.rowHeight = Math.floor(this.measured ? Math.max(26, room) : room);
+    const room = (least, most, all) => Math.floor(Math.max(least, Math.min(most, all / rows)));
+    this.rowHeight = this.measured ? room(30, 44, 1000) : room(13, 26, 560);
     this.height = kAxis + rows * this.rowHeight + 6;
     this.resize();
   }
@@ -347,7 +347,9 @@ export class Timeline {
       context.textAlign = 'left';
       const { stages } = this.ranks[r];
       const text = stages.length === 1 ? `rank ${r} · s${stages[0]}` : `rank ${r} · ${stages.length} stages`;
-      context.fillText(text, 6, y + this.rowHeight / 2 + 0.5, kLeft - 10);
+      const lane = this.measured ? this.rowHeight / 2 : this.rowHeight;
+      context.fillText(text, 6, y + lane / 2 + 0.5, kLeft - 10);
+      if (this.measured) context.fillText('measured', 6, y + lane * 1.5, kLeft - 10);
     }
   }
 
