@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every link of a Markdown file, and every path of the tree that it names, exists."""
+"""Every link of a Markdown file, and every path of the tree that it names, exists; the site's table of
+contents has every page of docs/."""
 import pathlib
 import re
 import subprocess
@@ -7,6 +8,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(#[^)]*)?\)")
+GENERATED = {"/docs/site/commands", "/docs/site/headers"}  # by tools/build_site.sh
 PATH = re.compile(r"`((?:src|docs|tools|tests|bench|examples|cmake)/[\w./{},-]*[\w}/])`")
 
 
@@ -35,6 +37,13 @@ def main():
                     faults.append(f"{name}: names {path}, which is not there")
         for mark in re.findall(r"\bTBD\b|\bTODO\b", text):
             faults.append(f"{name}: says {mark}")
+    entries = set(re.findall(r"^(/\S+)$", (ROOT / "docs/site/index.md").read_text(), re.M)) - GENERATED
+    for entry in sorted(entries):
+        if not (ROOT / f"{entry[1:]}.md").exists():
+            faults.append(f"docs/site/index.md: names {entry}, which is not there")
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        if f"/docs/{page.stem}" not in entries:
+            faults.append(f"docs/site/index.md: leaves out {page.name}")
     for fault in faults:
         print(fault)
     print(f"check_docs: {len(listed)} pages, {len(faults)} faults")
