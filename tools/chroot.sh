@@ -10,6 +10,7 @@
 chroot_start() {
   [ "$(id -u)" = 0 ] || { echo "$1: run as root; it makes a chroot" >&2; exit 2; }
   [ -n "${GP_OWN_MOUNTS:-}" ] || GP_OWN_MOUNTS=1 exec unshare --mount --propagation private "$@"
+  trap 'exit 1' HUP INT TERM  # and so what is to be done at the end
   command -v debootstrap >/dev/null ||
     apt-get install -y -qq --no-install-recommends debootstrap >/dev/null
 }
