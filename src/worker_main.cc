@@ -233,7 +233,7 @@ void train(Run& run) {
   status.set_phase("connect");
   strike_at("connect");
   if (worker().test_fault && worker().test_fault->publishes_closed_port(job.folder)) pause();
-  run.transport = connect_processes(job.folder, worker().rank, worker_count(job, plan),
+  run.transport = connect_processes(job.rendezvous, job.folder, worker().rank, worker_count(job, plan),
                                     job.train.timeout_s, job.train.transport);
   RankTrainerOptions options;
   options.train = job.train;
@@ -280,7 +280,7 @@ void emulate(Run& run) {
   StatusFile& status = *worker().status;
   status.set_phase("connect");
   if (!ranks_are_threads(job)) {
-    run.transport = connect_processes(job.folder, worker().rank, devices_used(plan),
+    run.transport = connect_processes(job.rendezvous, job.folder, worker().rank, devices_used(plan),
                                       job.train.timeout_s, job.train.transport);
     status.set_phase("emulate");
     return print_emulated(run, *run.transport, "processes over Gloo");
@@ -298,7 +298,7 @@ void profile(Run& run) {
   check_rank(job.profile_load);
   run.inputs.graph = read_job_graph(job.folder);
   status.set_phase("connect");
-  run.transport = connect_processes(job.folder, worker().rank, job.profile_load, kProfileTimeoutS,
+  run.transport = connect_processes(job.rendezvous, job.folder, worker().rank, job.profile_load, kProfileTimeoutS,
                                     TransportKind::kAuto);
   status.set_phase("profile");
   const ProfileOptions options{

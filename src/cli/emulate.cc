@@ -147,6 +147,7 @@ void run_emulation(const std::string& worker, const LoadedPlan& loaded, const Tr
   Job job;
   job.kind = "emulate";
   job.folder = folder.path();
+  job.rendezvous = local_rendezvous();
   job.train = train;
   const double run_s =
       is_asynchronous(loaded.plan.weights) ? all_s : prediction.iteration_s * prediction.stretch;

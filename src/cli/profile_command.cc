@@ -90,6 +90,7 @@ void run_profile(const ProfileFlags& flags, CommandLine& line) {
   Job job;
   job.kind = "profile";
   job.folder = folder.path();
+  job.rendezvous = local_rendezvous();
   job.model = flags.model;
   job.profile_samples = sample_counts(flags.micro_batch);
   job.profile_repeats = flags.repeats;

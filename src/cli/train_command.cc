@@ -333,6 +333,7 @@ void run_train(TrainFlags flags, CommandLine& line) {
   Job job;
   job.kind = "train";
   job.folder = folder.path();
+  job.rendezvous = local_rendezvous();
   job.train = flags.train;
   job.train.save_weights = !flags.save_weights.empty() || !flags.save_onnx.empty();
   job.model = loaded.plan.model;

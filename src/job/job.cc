@@ -1,7 +1,13 @@
 #include "job/job.h"
 
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <array>
+#include <cstdint>
 #include <filesystem>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "cluster/cluster_json.h"
 #include "graph/graph_json.h"
@@ -35,6 +41,38 @@ std::optional<CheckpointMode> parse_checkpoint_mode(std::string_view name) {
     if (checkpoint_mode_name(mode) == name) return mode;
   }
   return std::nullopt;
+}
+
+std::string_view way_name(Rendezvous::Way way) {
+  switch (way) {
+    case Rendezvous::Way::kFolder:
+      return "folder";
+    case Rendezvous::Way::kFixed:
+      return "fixed";
+    case Rendezvous::Way::kOutput:
+      return "output";
+    case Rendezvous::Way::kAgent:
+      return "agent";
+  }
+  GP_CHECK(false, "a way that is none");
+}
+
+std::optional<Rendezvous::Way> parse_way(std::string_view name) {
+  using Way = Rendezvous::Way;
+  for (const auto way : {Way::kFolder, Way::kFixed, Way::kOutput, Way::kAgent}) {
+    if (way_name(way) == name) return way;
+  }
+  return std::nullopt;
+}
+
+Rendezvous local_rendezvous() {
+  std::array<std::uint8_t, 16> bytes{};
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    throw RunError("the system gives no random bytes");
+  }
+  Rendezvous rendezvous;
+  for (const std::uint8_t byte : bytes) rendezvous.token += fmt::format("{:02x}", byte);
+  return rendezvous;
 }
 
 std::string_view on_nan_name(OnNan what) { return what == OnNan::kStop ? "stop" : "skip"; }

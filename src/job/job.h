@@ -4,7 +4,7 @@
 // The folder holds job.json, graph.json, and for training and emulation plan.json, cluster.json
 // (and profile.json, the costs to predict with; given.safetensors, where the graph has values of
 // parameters). While the job runs: port (rank 0's, once
-// bound), status.R (one per rank, a fixed-size memory map: what the rank is doing),
+// bound, where ranks find one another through the folder), status.R (one per rank, a fixed-size memory map: what the rank is doing),
 // fault.R (a rank's own account of why it failed). A "profile" job leaves its result as
 // profile.json.
 
@@ -84,6 +84,29 @@ struct TrainOptions {
 // Of the optimiser's step `step`, from 0; a step is an iteration unless they are accumulated.
 double learning_rate_at(const TrainOptions& options, std::int64_t step);
 
+// How the ranks of a job find one another. Rank 0 has a store, through which the others learn where
+// each of them listens.
+struct Rendezvous {
+  enum class Way {
+    kFolder,  // rank 0 binds a free port and publishes it in the job folder, which all share
+    kFixed,   // the store is at host:port, where rank 0 binds it
+    kOutput,  // rank 0 binds a free port and says so in a line of its output: {"rendezvous": ...};
+              // whoever reads it tells the others, for whom it is fixed
+    kAgent,   // torchrun's own store is at host:port; rank 0 binds a free port and publishes there
+  };
+  Way way = Way::kFolder;
+  std::string host;
+  int port = 0;
+  std::string address = "127.0.0.1";  // numeric: where this rank listens, and no other
+  std::string token;                  // that every connection begins with
+  std::string run;                    // tells runs apart that share a store
+  friend bool operator==(const Rendezvous&, const Rendezvous&) = default;
+};
+std::string_view way_name(Rendezvous::Way way);                   // "folder", "fixed", ...
+std::optional<Rendezvous::Way> parse_way(std::string_view name);  // none: unknown
+// Of ranks that this process starts: through the folder, with a token that nobody else knows.
+Rendezvous local_rendezvous();
+
 struct Job {
   std::string kind;                           // "train", "emulate", "profile"
   std::string folder;                         // where the files are; not one of job.json's fields
@@ -94,6 +117,7 @@ struct Job {
   std::string profile_cache;   // folder of what was measured before; "": none is kept
   bool profile_fresh = false;  // measures what is there too
   std::string model;           // the MODEL argument
+  Rendezvous rendezvous;
   friend bool operator==(const Job&, const Job&) = default;
 };
 

@@ -115,6 +115,26 @@ Json train_json(const TrainOptions& options) {
           {"heartbeat_s", options.heartbeat_s}};
 }
 
+Rendezvous read_rendezvous(const JsonReader& json) {
+  json.only({"way", "host", "port", "address", "token", "run"});
+  Rendezvous rendezvous;
+  const auto way = parse_way(json["way"].string());
+  if (!way) json["way"].fail("expected folder, fixed, output or agent");
+  rendezvous.way = *way;
+  rendezvous.host = json["host"].string();
+  rendezvous.port = static_cast<int>(json["port"].integer_at_least(0));
+  rendezvous.address = json["address"].string();
+  rendezvous.token = json["token"].string();
+  rendezvous.run = json["run"].string();
+  return rendezvous;
+}
+
+Json rendezvous_json(const Rendezvous& rendezvous) {
+  return {{"way", way_name(rendezvous.way)},   {"host", rendezvous.host},
+          {"port", rendezvous.port},           {"address", rendezvous.address},
+          {"token", rendezvous.token},         {"run", rendezvous.run}};
+}
+
 std::vector<std::int64_t> read_samples(const JsonReader& json) {
   std::vector<std::int64_t> samples;
   for (const JsonReader& item : json.items()) {
@@ -164,7 +184,7 @@ Job read_job(const std::string& folder) {
   const std::string path = job_path(folder);
   const Json document = parse_json(read_file(path), path);
   const JsonReader json(document, path);
-  json.only({"format", "version", "kind", "model", "train", "profile"});
+  json.only({"format", "version", "kind", "model", "train", "profile", "rendezvous"});
   if (json["format"].string() != "graphpipe-job") {
     json["format"].fail("expected \"graphpipe-job\"");
   }
@@ -178,6 +198,7 @@ Job read_job(const std::string& folder) {
   job.folder = folder;
   job.kind = json["kind"].string();
   job.model = json["model"].string();
+  job.rendezvous = read_rendezvous(json["rendezvous"]);
   if (job.kind == "train" || job.kind == "emulate") {
     job.train = read_train(json["train"]);
     if (job.kind == "emulate") json["train"]["iterations"].integer_at_least(1);  // J2
@@ -192,7 +213,8 @@ Job read_job(const std::string& folder) {
 
 void write_job(const Job& job) {
   Json json = {
-      {"format", "graphpipe-job"}, {"version", kVersion}, {"kind", job.kind}, {"model", job.model}};
+      {"format", "graphpipe-job"}, {"version", kVersion}, {"kind", job.kind}, {"model", job.model},
+      {"rendezvous", rendezvous_json(job.rendezvous)}};
   if (job.kind == "profile") {
     json["profile"] = profile_json(job);
   } else {

@@ -5,15 +5,19 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <functional>
 #include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <tuple>
+#include <utility>
 
 #include "base/file.h"
 #include "base/text.h"
+#include "runtime/transport/gate.h"
 #include "runtime/transport/gloo_transport.h"
 #include "runtime/transport/shared_memory_transport.h"
 
@@ -50,18 +54,99 @@ std::uint16_t published_port(const std::string& path, double timeout_s) {
   return static_cast<std::uint16_t>(parse_integer(read_file(path), path));
 }
 
-c10::intrusive_ptr<c10d::Store> open_store(const std::string& job_folder, int rank,
-                                           double timeout_s) {
-  const std::string path = job_folder + "/port";
+// Text that the ranks of several runs may publish in one store.
+std::string agent_key(const Rendezvous& rendezvous) {
+  return "graphpipe/" + rendezvous.run + "/store";
+}
+
+using StorePointer = c10::intrusive_ptr<c10d::TCPStore>;
+
+StorePointer connect_store(const std::string& host, int port, bool is_server, double timeout_s) {
   c10d::TCPStoreOptions options;
-  options.isServer = rank == 0;
-  options.port = rank == 0 ? std::uint16_t{0} : published_port(path, timeout_s);
+  options.isServer = is_server;
+  options.port = static_cast<std::uint16_t>(port);
   options.waitWorkers = false;
   options.timeout = milliseconds(timeout_s);
   avoid_libuv(options);
-  auto store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
-  if (rank == 0) write_file(path, std::to_string(store->getPort()));
+  return c10::make_intrusive<c10d::TCPStore>(host, options);
+}
+
+// torchrun's own store. It knows nothing of tokens, so it is spoken to before the gate is up, and
+// is told no more than where rank 0 listens.
+class AgentStore {
+ public:
+  AgentStore(const Rendezvous& rendezvous, double timeout_s)
+      : key_(agent_key(rendezvous)),
+        store_(connect_store(rendezvous.host, rendezvous.port, false, timeout_s)) {}
+  void publish(const std::string& address, int port) {
+    const std::string text = fmt::format("{} {}", address, port);
+    store_->set(key_, std::vector<std::uint8_t>(text.begin(), text.end()));
+  }
+  std::pair<std::string, int> published() {
+    const std::vector<std::uint8_t> bytes = store_->get(key_);
+    const auto words = split_text(std::string(bytes.begin(), bytes.end()), ' ');
+    if (words.size() != 2) throw RunError("torchrun's store: rank 0 published no address");
+    return {words[0], static_cast<int>(parse_integer(words[1], "torchrun's store"))};
+  }
+
+ private:
+  std::string key_;
+  StorePointer store_;
+};
+
+// Rank 0's, bound before it is told to anybody.
+StorePointer serve_store(const Rendezvous& rendezvous, const std::string& job_folder,
+                         AgentStore* agent, double timeout_s) {
+  const bool fixed = rendezvous.way == Rendezvous::Way::kFixed;
+  auto store = connect_store(rendezvous.address, fixed ? rendezvous.port : 0, true, timeout_s);
+  const int port = store->getPort();
+  switch (rendezvous.way) {
+    case Rendezvous::Way::kFolder:
+      write_file(job_folder + "/port", std::to_string(port));
+      break;
+    case Rendezvous::Way::kOutput:
+      fmt::print("{{\"rendezvous\": \"{} {}\"}}\n", rendezvous.address, port);
+      std::fflush(stdout);
+      break;
+    case Rendezvous::Way::kAgent:
+      agent->publish(rendezvous.address, port);
+      break;
+    case Rendezvous::Way::kFixed:
+      break;
+  }
   return store;
+}
+
+// The gate is put up once this rank knows where to go.
+std::pair<std::unique_ptr<Gate>, StorePointer> open_store(const Rendezvous& rendezvous,
+                                                          const std::string& job_folder, int rank,
+                                                          double timeout_s) {
+  std::unique_ptr<AgentStore> agent;
+  if (rendezvous.way == Rendezvous::Way::kAgent) {
+    agent = std::make_unique<AgentStore>(rendezvous, timeout_s);
+  }
+  std::string host = rendezvous.host;
+  int port = rendezvous.port;
+  if (agent && rank > 0) std::tie(host, port) = agent->published();
+  if (rendezvous.way == Rendezvous::Way::kFolder && rank > 0) {
+    host = rendezvous.address;
+    port = published_port(job_folder + "/port", timeout_s);
+  }
+  auto gate = std::make_unique<Gate>(rendezvous.token, rendezvous.address);
+  try {
+    auto store = rank == 0 ? serve_store(rendezvous, job_folder, agent.get(), timeout_s)
+                           : connect_store(host, port, false, timeout_s);
+    return {std::move(gate), std::move(store)};
+  } catch (const InputError&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string refusal = gate->last_refusal();
+    throw PeerError(fmt::format(
+        "rank {} {} {}:{}: {}{}", rank,
+        rank == 0 ? "could not listen at" : "did not reach rank 0 at",
+        rank == 0 ? rendezvous.address : host, port, short_cause(error),
+        refusal.empty() ? "" : " (" + refusal + ")"));
+  }
 }
 
 std::string piece_key(int rank) { return fmt::format("shared_memory/{}", rank); }
@@ -169,11 +254,15 @@ void for_each_rank(std::size_t ranks, const std::function<void(std::size_t)>& wo
 
 }  // namespace
 
-std::unique_ptr<Transport> connect_processes(const std::string& job_folder, int rank, int size,
+std::unique_ptr<Transport> connect_processes(const Rendezvous& rendezvous,
+                                             const std::string& job_folder, int rank, int size,
                                              double timeout_s, TransportKind kind) {
   try {
-    const auto store = open_store(job_folder, rank, timeout_s);
-    auto gloo = std::make_unique<GlooTransport>(store, rank, size, timeout_s);
+    auto [gate, store] = open_store(rendezvous, job_folder, rank, timeout_s);
+    auto gloo = std::make_unique<GlooTransport>(store, rank, size, timeout_s, rendezvous.address,
+                                                std::move(gate));
+    gloo->barrier();  // all have connected, to the store and to each other
+    gloo->close_gate();
     if (kind == TransportKind::kGloo || size == 1) return gloo;
     return with_shared_memory(std::move(gloo), *store, timeout_s);
   } catch (const RunError&) {

@@ -82,13 +82,18 @@ std::string short_cause(const std::exception& error) {
 void Transport::barrier() { all_reduce_sum(at::zeros({1})); }
 
 GlooTransport::GlooTransport(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
-                             double timeout_s)
-    : store_(std::move(store)), rank_(rank), size_(size) {
+                             double timeout_s, const std::string& address,
+                             std::unique_ptr<Gate> gate)
+    : gate_(std::move(gate)), store_(std::move(store)), rank_(rank), size_(size) {
   const std::chrono::milliseconds timeout(static_cast<std::int64_t>(timeout_s * 1e3));
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   options->threads = 1;
-  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
+  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
   group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, rank, size, options);
+}
+
+void GlooTransport::close_gate() {
+  if (gate_) gate_->close();
 }
 
 std::unique_ptr<PendingReceive> GlooTransport::post_receive(std::int64_t bytes, int peer, int tag) {

@@ -63,9 +63,10 @@ class Transport {
 };
 
 // Opens the connections to all peers at once (so a peer that is missing shows now).
-// `job_folder`: through it the ranks find rank 0's TCP store (which binds a free port
-// first, then publishes it there).
-std::unique_ptr<Transport> connect_processes(const std::string& job_folder, int rank, int size,
+// Every connection begins with the job's token (gate.h), and is made to and from the rendezvous's
+// address. `job_folder`: where the port is published, if it is in a folder.
+std::unique_ptr<Transport> connect_processes(const Rendezvous& rendezvous,
+                                             const std::string& job_folder, int rank, int size,
                                              double timeout_s, TransportKind kind);
 
 // Ranks as threads of one process. transports[r] is used by thread r; construction itself
