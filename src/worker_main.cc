@@ -37,6 +37,7 @@
 #include "job/test_fault.h"
 #include "runtime/counting_allocator.h"
 #include "runtime/emulation/emulate_loop.h"
+#include "runtime/gather_weights.h"
 #include "runtime/parameters.h"
 #include "runtime/profiler.h"
 #include "runtime/rank_trainer.h"
@@ -216,9 +217,16 @@ void check_rank(int count) {
                                          worker().rank, count));
 }
 
-void save_weights(const std::string& folder, const Graph& graph,
-                  const std::map<std::string, at::Tensor>& held) {
-  write_file(saved_weights_path(folder, worker().rank), to_safetensors(held_weights(graph, held)));
+// Into the folder that `graphpipe` reads them from: that of all ranks, or rank 0's.
+void save_weights(Run& run) {
+  const std::string& folder = run.job.folder;
+  const std::string own =
+      to_safetensors(held_weights(run.inputs.graph, run.trainer->parameters()));
+  const auto save = [&](int rank, const std::string& weights) {
+    write_file(saved_weights_path(folder, rank), weights);
+  };
+  save(worker().rank, own);
+  if (run.job.rendezvous.way != Rendezvous::Way::kFolder) gather_weights(*run.transport, own, save);
 }
 
 void train(Run& run) {
@@ -255,7 +263,7 @@ void train(Run& run) {
                 .trainer = *run.trainer,
                 .checkpoint_files = DurableFiles(note_save_step)},
                print_line);
-  if (job.train.save_weights) save_weights(job.folder, graph, run.trainer->parameters());
+  if (job.train.save_weights) save_weights(run);
 }
 
 void print_emulated(Run& run, Transport& transport, const std::string& ranks_as) {

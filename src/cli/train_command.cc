@@ -1,4 +1,4 @@
-// graphpipe train PLAN: run it, on local ranks.
+// graphpipe train PLAN: run it, on local ranks or as one rank of a launched job.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,6 +17,7 @@
 #include "cli/emulate.h"
 #include "cli/inputs.h"
 #include "cli/job_folder.h"
+#include "cli/launch.h"
 #include "cli/progress.h"
 #include "cli/trace_file.h"
 #include "cost/profile_json.h"
@@ -43,6 +44,7 @@ struct TrainFlags {
   std::string calibrate;
   std::string on_nan = "stop";
   CheckpointFlags checkpoint;
+  LaunchFlags launch;
   bool emulate = false;
   TrainOptions train;
 };
@@ -217,8 +219,9 @@ void check_can_compute(const Graph& graph, const std::string& where) {
 }
 
 // Ranks that sleep need no core, unless they are processes.
-void check_ranks(const TrainFlags& flags, int ranks) {
+void check_ranks(const TrainFlags& flags, const LaunchPlan& launch, int ranks) {
   constexpr int kMostThreads = 64;
+  if (launch.launcher != Launcher::kNone) return check_launched_ranks(launch, ranks, flags.plan);
   if (!flags.emulate || flags.train.transport != TransportKind::kAuto) {
     return check_local_ranks(ranks, flags.plan);
   }
@@ -301,6 +304,10 @@ void run_train(TrainFlags flags, CommandLine& line) {
   } else if (flags.train.data.empty()) {
     throw InputError("--data", "is required, unless with --emulate");
   }
+  const LaunchPlan launch = find_launch(flags.launch);
+  if (flags.emulate && launch.launcher != Launcher::kNone) {
+    throw InputError("--emulate", "runs all ranks on this machine; give --launcher none too");
+  }
   flags.train.rate_schedule = parse_rate_schedule(flags.rate_schedule, "--lr-schedule");
   LoadedPlan loaded(flags.plan, flags.profile);
   if (!flags.emulate) check_can_compute(loaded.graph, flags.plan);
@@ -310,7 +317,7 @@ void run_train(TrainFlags flags, CommandLine& line) {
   const std::string worker = require_worker();
   choose_optimizer(flags, flags.train, loaded.plan);
   choose_transport(flags, flags.train);
-  check_ranks(flags, devices_used(loaded.plan));
+  check_ranks(flags, launch, devices_used(loaded.plan));
   if (flags.emulate) {
     if (flags.train.iterations == 0) flags.train.iterations = 1;
     return run_emulation(worker, loaded, flags.train, line);
@@ -333,24 +340,27 @@ void run_train(TrainFlags flags, CommandLine& line) {
   Job job;
   job.kind = "train";
   job.folder = folder.path();
-  job.rendezvous = local_rendezvous();
+  job.rendezvous = make_rendezvous(launch);
   job.train = flags.train;
   job.train.save_weights = !flags.save_weights.empty() || !flags.save_onnx.empty();
   job.model = loaded.plan.model;
   write_job_files(job, {loaded.plan, loaded.graph, loaded.cluster}, loaded.profile_path);
 
   TrainDisplay display(line.json, per_epoch, flags.train.iterations);
-  const LaunchResult result = run_workers(worker, job, devices_used(loaded.plan),
-                                          [&](const std::string& text) { display.show(text); });
+  const bool all_here = launch.launcher == Launcher::kNone;
+  const LaunchResult result =
+      run_workers(worker, job, all_here ? devices_used(loaded.plan) : 1,
+                  [&](const std::string& text) { display.show(text); }, {}, launch.rank);
   display.end();
   if (result.exit_code != 0) {
-    if (!job.train.checkpoint.folder.empty()) {
+    if (launch.rank == 0 && !job.train.checkpoint.folder.empty()) {
       remove_partial_checkpoints(job.train.checkpoint.folder);
     }
     print_failure(result);
     line.exit_code = result.exit_code;
     return;
   }
+  if (launch.rank > 0) return;  // the rest is rank 0's
   if (job.train.save_weights) {
     save(flags, loaded.graph, trained_weights(folder.path(), devices_used(loaded.plan)));
   }
@@ -363,7 +373,7 @@ void run_train(TrainFlags flags, CommandLine& line) {
 }  // namespace
 
 void add_train_command(CLI::App& app, CommandLine& line) {
-  CLI::App* command = app.add_subcommand("train", "run a plan on local worker processes");
+  CLI::App* command = app.add_subcommand("train", "run a plan: on local worker processes, or as one rank of a launched job");
   auto flags = std::make_shared<TrainFlags>();
   TrainOptions& train = flags->train;
   command->add_option("PLAN", flags->plan, "a plan file")->required();
@@ -415,6 +425,7 @@ void add_train_command(CLI::App& app, CommandLine& line) {
                    "step, on all ranks)")
       ->capture_default_str();
   flags->checkpoint.add_to(*command);
+  add_launch_flags(*command, flags->launch);
   command->add_option("--profile", flags->profile, "measured costs; default: those of the plan");
   command->add_option("--calibrate", flags->calibrate,
                       "write the plan's profile there, corrected by what the stages took");

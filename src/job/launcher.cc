@@ -76,6 +76,7 @@ struct Cause {
   enum Class { kSignal, kError, kPeerLost };
   Class kind = kError;
   double time_s = 0;
+  int worker = 0;  // its place among those that this process started
   int rank = 0;
   int exit_code = kRunFailed;
   std::string text;
@@ -103,10 +104,10 @@ Plan plan_for_messages(const std::string& folder) {
 
 // What an earlier run in the same folder left: a port that nobody listens at, and accounts
 // that are not this run's.
-void remove_traces(const std::string& folder, int count) {
+void remove_traces(const std::string& folder, int first_rank, int count) {
   std::error_code ignored;  // a file that was not there
   std::filesystem::remove(folder + "/port", ignored);
-  for (int rank = 0; rank < count; ++rank) {
+  for (int rank = first_rank; rank < first_rank + count; ++rank) {
     std::filesystem::remove(status_path(folder, rank), ignored);
     std::filesystem::remove(fault_path(folder, rank), ignored);
   }
@@ -140,45 +141,46 @@ class Supervisor {
     const std::vector<Cause> causes = collect_causes();
     if (causes.empty()) return {};
     const Cause& first = *std::min_element(causes.begin(), causes.end());
-    std::vector<std::string> last_lines = workers_[first.rank].last_error_lines();
+    std::vector<std::string> last_lines = workers_[first.worker].last_error_lines();
     std::erase(last_lines, first.text);  // the worker says it too: once is enough
-    return {first.exit_code, first.text, std::move(last_lines)};
+    return {first.exit_code, first.text, std::move(last_lines), first.rank,
+            first.kind == Cause::kPeerLost, first.kind == Cause::kSignal};
   }
 
  private:
   void note_failures() {
     bool failed = false;
     if (received_signal != 0 && !failed_at_s_) failed = interrupted_ = true;
-    for (int rank = 0; rank < workers_.count(); ++rank) {
-      const WorkerProcess& worker = workers_[rank];
-      if (!failed_at_s_) note_silence(rank);
-      failed = failed || worker.stop_signal != 0 || is_silent(rank) ||
-               (worker.ended && !ended_well(rank));
+    for (int index = 0; index < workers_.count(); ++index) {
+      const WorkerProcess& worker = workers_[index];
+      if (!failed_at_s_) note_silence(index);
+      failed = failed || worker.stop_signal != 0 || is_silent(index) ||
+               (worker.ended && !ended_well(index));
     }
     if (failed && !failed_at_s_) failed_at_s_ = monotonic_s();
   }
 
   // A rank that has given signs of life, and gives none any more.
-  void note_silence(int rank) {
-    if (heartbeat_s_ <= 0 || workers_[rank].ended) return;
-    const auto file = StatusFile::open(status_path(folder_, rank));
+  void note_silence(int index) {
+    if (heartbeat_s_ <= 0 || workers_[index].ended) return;
+    const auto file = StatusFile::open(status_path(folder_, workers_.rank_of(index)));
     if (file == nullptr || file->status().heartbeat_s <= 0 || is_done(file->status())) return;
     const double last_s = file->status().heartbeat_s;
     if (monotonic_s() - last_s > heartbeat_s_)
-      silent_since_s_[static_cast<std::size_t>(rank)] = last_s;
+      silent_since_s_[static_cast<std::size_t>(index)] = last_s;
   }
-  bool is_silent(int rank) const { return silent_since_s_[static_cast<std::size_t>(rank)] > 0; }
+  bool is_silent(int index) const { return silent_since_s_[static_cast<std::size_t>(index)] > 0; }
 
-  bool ended_well(int rank) const {
-    const WorkerProcess& worker = workers_[rank];
+  bool ended_well(int index) const {
+    const WorkerProcess& worker = workers_[index];
     if (worker.exit_signal != 0 || worker.exit_code != 0) return false;
-    const auto file = StatusFile::open(status_path(folder_, rank));
+    const auto file = StatusFile::open(status_path(folder_, workers_.rank_of(index)));
     return file != nullptr && is_done(file->status());
   }
 
   void end_others(double elapsed_s) {
-    for (int rank = 0; rank < workers_.count(); ++rank) {
-      if (workers_[rank].stop_signal != 0 || is_silent(rank)) workers_.send(rank, SIGKILL);
+    for (int index = 0; index < workers_.count(); ++index) {
+      if (workers_[index].stop_signal != 0 || is_silent(index)) workers_.send(index, SIGKILL);
     }
     if (interrupted_ || elapsed_s > kNoticeS) workers_.send_all(SIGTERM);
     if (elapsed_s > kNoticeS + kTerminateS) workers_.send_all(SIGKILL);
@@ -186,36 +188,37 @@ class Supervisor {
 
   std::vector<Cause> collect_causes() const {
     std::vector<Cause> causes;
-    for (int rank = 0; rank < workers_.count(); ++rank) {
-      if (auto cause = cause_of(rank)) causes.push_back(*std::move(cause));
+    for (int index = 0; index < workers_.count(); ++index) {
+      if (auto cause = cause_of(index)) causes.push_back(*std::move(cause));
     }
     return causes;
   }
 
-  std::optional<Cause> cause_of(int rank) const {
-    const WorkerProcess& worker = workers_[rank];
+  std::optional<Cause> cause_of(int index) const {
+    const WorkerProcess& worker = workers_[index];
     if (worker.stop_signal != 0) {
-      return own_cause(rank, Cause::kSignal,
+      return own_cause(index, Cause::kSignal,
                        fmt::format("stopped by signal {} ({})", worker.stop_signal,
                                    strsignal(worker.stop_signal)));
     }
-    if (is_silent(rank)) {
-      Cause cause = own_cause(rank, Cause::kSignal,
+    if (is_silent(index)) {
+      Cause cause = own_cause(index, Cause::kSignal,
                               fmt::format("no sign of life for {} s (--heartbeat)", heartbeat_s_));
-      cause.time_s = silent_since_s_[static_cast<std::size_t>(rank)];
+      cause.time_s = silent_since_s_[static_cast<std::size_t>(index)];
       return cause;
     }
-    if (const auto fault = read_fault(folder_, rank)) {
+    if (const auto fault = read_fault(folder_, workers_.rank_of(index))) {
       return Cause{.kind = fault->kind == FaultKind::kError ? Cause::kError : Cause::kPeerLost,
                    .time_s = fault->time_s,
-                   .rank = rank,
+                   .worker = index,
+                   .rank = workers_.rank_of(index),
                    .exit_code = fault->exit_code,
                    .text = to_text(*fault)};
     }
     if (worker.exit_signal != 0) {
       // Those that we sent ourselves are no cause.
       if (worker.was_sent(worker.exit_signal)) return std::nullopt;
-      return own_cause(rank, class_of(worker.exit_signal),
+      return own_cause(index, class_of(worker.exit_signal),
                        fmt::format("killed by signal {} ({}){}", worker.exit_signal,
                                    strsignal(worker.exit_signal),
                                    worker.exit_signal == SIGKILL
@@ -224,24 +227,25 @@ class Supervisor {
     }
     if (worker.exit_code != 0) {
       return own_cause(
-          rank, Cause::kError,
+          index, Cause::kError,
           fmt::format("exited with code {} without an account of why", worker.exit_code));
     }
-    if (ended_well(rank)) return std::nullopt;
-    return own_cause(rank, Cause::kError, "exited before its work was done");
+    if (ended_well(index)) return std::nullopt;
+    return own_cause(index, Cause::kError, "exited before its work was done");
   }
 
-  Cause own_cause(int rank, Cause::Class kind, const std::string& what) const {
-    const auto file = StatusFile::open(status_path(folder_, rank));
+  Cause own_cause(int index, Cause::Class kind, const std::string& what) const {
+    const auto file = StatusFile::open(status_path(folder_, workers_.rank_of(index)));
     const std::string at = file == nullptr ? "" : to_text(file->status(), plan_);
     WorkerFault fault;
-    fault.rank = rank;
+    fault.rank = workers_.rank_of(index);
     fault.host = host_name();
     fault.message = what;
     fault.at = at;
     return {.kind = kind,
-            .time_s = workers_[rank].noticed_s,
-            .rank = rank,
+            .time_s = workers_[index].noticed_s,
+            .worker = index,
+            .rank = workers_.rank_of(index),
             .exit_code = kRunFailed,
             .text = to_text(fault)};
   }
@@ -250,7 +254,7 @@ class Supervisor {
   Plan plan_;
   double heartbeat_s_;  // 0: none are looked for
   WorkerProcesses& workers_;
-  std::vector<double> silent_since_s_;  // [rank]: monotonic_s(); 0: it is not
+  std::vector<double> silent_since_s_;  // [index]: monotonic_s(); 0: it is not
   std::optional<double> failed_at_s_;
   bool interrupted_ = false;
 };
@@ -258,7 +262,8 @@ class Supervisor {
 }  // namespace
 
 LaunchResult run_workers(const std::string& worker, const Job& job, int count,
-                         const LineSink& on_line, const RankLineSink& on_error_line) {
+                         const LineSink& on_line, const RankLineSink& on_error_line,
+                         int first_rank) {
   GP_CHECK(count > 0, "a job of {} workers", count);
   if (access(worker.c_str(), X_OK) != 0) {
     throw InputError(worker.empty() ? "graphpipe-worker" : worker,
@@ -266,9 +271,9 @@ LaunchResult run_workers(const std::string& worker, const Job& job, int count,
                                  "-DGP_RUNTIME=ON (it needs libtorch)",
                                  std::strerror(errno)));
   }
-  remove_traces(job.folder, count);
+  remove_traces(job.folder, first_rank, count);
   const SignalGuard signals;
-  WorkerProcesses workers(worker, job.folder, count, on_line, on_error_line);
+  WorkerProcesses workers(worker, job.folder, {first_rank, count}, on_line, on_error_line);
   Supervisor supervisor(job, workers);
   supervisor.run();
   return supervisor.result();

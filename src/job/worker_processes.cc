@@ -150,13 +150,14 @@ bool WorkerProcess::was_sent(int signal) const {
   return std::find(sent.begin(), sent.end(), signal) != sent.end();
 }
 
-WorkerProcesses::WorkerProcesses(const std::string& program, const std::string& folder, int count,
+WorkerProcesses::WorkerProcesses(const std::string& program, const std::string& folder, RankRange ranks,
                                  LineSink on_line, RankLineSink on_error_line)
-    : workers_(static_cast<std::size_t>(count)),
+    : first_rank_(ranks.first),
+      workers_(static_cast<std::size_t>(ranks.count)),
       on_line_(std::move(on_line)),
       on_error_line_(std::move(on_error_line)) {
   try {
-    for (int rank = 0; rank < count; ++rank) start(program, folder, rank);
+    for (int index = 0; index < ranks.count; ++index) start(program, folder, index);
   } catch (const InputError&) {
     kill_all();
     throw;
@@ -165,7 +166,8 @@ WorkerProcesses::WorkerProcesses(const std::string& program, const std::string& 
 
 WorkerProcesses::~WorkerProcesses() { kill_all(); }
 
-void WorkerProcesses::start(const std::string& program, const std::string& folder, int rank) {
+void WorkerProcesses::start(const std::string& program, const std::string& folder, int index) {
+  const int rank = rank_of(index);
   std::vector<std::string> argument_texts = {program, "--job", folder, "--rank",
                                              std::to_string(rank)};
   std::vector<std::string> environment_texts = worker_environment();
@@ -183,7 +185,7 @@ void WorkerProcesses::start(const std::string& program, const std::string& folde
                   arguments.data(), environment.data());
   }
   setpgid(pid, pid);  // here too: whichever comes first
-  WorkerProcess& worker = workers_[static_cast<std::size_t>(rank)];
+  WorkerProcess& worker = workers_[static_cast<std::size_t>(index)];
   worker.pid = pid;
   worker.out_pipe = std::exchange(out.read_end, -1);
   worker.error_pipe = std::exchange(error.read_end, -1);
@@ -215,7 +217,7 @@ void WorkerProcesses::read_pipe(int rank, bool error) {
     if (!error) return on_line_(line);
     worker.last_lines.push_back(line);
     if (worker.last_lines.size() > kLastLines) worker.last_lines.pop_front();
-    if (on_error_line_) on_error_line_(rank, line);
+    if (on_error_line_) on_error_line_(rank_of(rank), line);
   };
   std::array<char, 16384> bytes;
   while (file >= 0) {

@@ -47,16 +47,22 @@ struct WorkerProcess {
   }
 };
 
+struct RankRange {
+  int first = 0;
+  int count = 0;
+};
+
 // Starts all on construction (InputError where the system refuses; none is left then).
 // Destruction kills and waits for whoever still runs.
 class WorkerProcesses {
  public:
-  WorkerProcesses(const std::string& program, const std::string& folder, int count,
+  WorkerProcesses(const std::string& program, const std::string& folder, RankRange ranks,
                   LineSink on_line, RankLineSink on_error_line);
   ~WorkerProcesses();
   WorkerProcesses(const WorkerProcesses&) = delete;
   WorkerProcesses& operator=(const WorkerProcesses&) = delete;
 
+  int rank_of(int index) const { return first_rank_ + index; }
   int count() const { return static_cast<int>(workers_.size()); }
   const WorkerProcess& operator[](int rank) const {
     return workers_[static_cast<std::size_t>(rank)];
@@ -73,12 +79,13 @@ class WorkerProcesses {
   void send_all(int signal);
 
  private:
-  void start(const std::string& program, const std::string& folder, int rank);
+  void start(const std::string& program, const std::string& folder, int index);
   void read_pipe(int rank, bool error);
   void reap(WorkerProcess& worker);
   void kill_all();
 
-  std::vector<WorkerProcess> workers_;
+  int first_rank_;
+  std::vector<WorkerProcess> workers_;  // [index]
   LineSink on_line_;
   RankLineSink on_error_line_;
 };

@@ -28,6 +28,9 @@ std::uint64_t options_hash(const TrainOptions& options) {
   }
   hash = combine_hash(hash, hash_bytes(to_text(options.rate_schedule)));
   hash = combine_hash(hash, static_cast<std::uint64_t>(options.on_nan));
+  // Ranks of several hosts look for the newest checkpoint each for itself.
+  const std::string& resume = options.checkpoint.resume;
+  hash = combine_hash(hash, hash_bytes(resume.substr(resume.rfind('/') + 1)));
   return combine_hash(hash, static_cast<std::uint64_t>(options.accumulate));
 }
 

@@ -1,0 +1,77 @@
+#include "cli/launch.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/inputs.h"
+#include "cli/terminal.h"
+#include "job/hosts/interface.h"
+
+namespace graphpipe {
+namespace {
+
+std::string read_line(const char* what) {
+  std::string line;
+  if (std::getline(std::cin, line)) return line;
+  throw InputError("standard input", fmt::format("expected {}, found its end", what));
+}
+
+// What must not stand on a command line, and what is not known when it is written.
+void read_from_head(LaunchPlan& plan) {
+  plan.rendezvous.token = read_line("the job's token");
+  if (plan.rank == 0) return;
+  const auto words = split_text(read_line("where rank 0 listens"), ' ');
+  if (words.size() != 2) throw InputError("standard input", "expected ADDRESS PORT");
+  plan.rendezvous.host = words[0];
+  plan.rendezvous.port = static_cast<int>(parse_integer(words[1], "standard input"));
+}
+
+}  // namespace
+
+void add_launch_flags(CLI::App& command, LaunchFlags& flags) {
+  command
+      .add_option("--launcher", flags.launcher,
+                  "whose variables say which rank this process is: auto, torchrun, open-mpi, pmi, "
+                  "slurm; none: it starts all ranks")
+      ->capture_default_str();
+  command.add_option("--rendezvous", flags.rendezvous,
+                     "HOST:PORT where rank 0 listens; default: as the launcher's variables say");
+  command.add_option("--interface", flags.interface,
+                     "ranks on several hosts use this network interface and no other");
+}
+
+LaunchPlan find_launch(const LaunchFlags& flags) {
+  LaunchPlan plan = plan_launch(read_environment(), flags);
+  for (const std::string& note : plan.notes) print_note(note);
+  if (plan.launcher == Launcher::kNone) return plan;
+  if (plan.launcher == Launcher::kHostfile) read_from_head(plan);
+  Rendezvous& to = plan.rendezvous;
+  to.address = listening_address(plan.rank == 0, to.host, plan.interface);
+  const std::string port = to.port == 0 ? "" : fmt::format(":{}", to.port);
+  print_note(fmt::format("rank {} listens on {}; rank 0's store is at {}{}", plan.rank, to.address,
+                         to.host, port));
+  if (plan.rank == 0 && plan.token_is_guessable) {
+    print_note("connections between ranks begin with a token that others can guess (the job's id); "
+               "set GRAPHPIPE_TOKEN on all ranks to a secret of your own");
+  }
+  if (plan.rank > 0) set_verbosity(Verbosity::kQuiet);
+  return plan;
+}
+
+void check_launched_ranks(const LaunchPlan& launch, int ranks, const std::string& where) {
+  if (launch.size == ranks) return;
+  throw InputError(where, fmt::format("the plan has {} ranks, and {} started {} processes; start "
+                                      "as many, or plan for {} devices",
+                                      ranks, launcher_name(launch.launcher), launch.size,
+                                      launch.size));
+}
+
+Rendezvous make_rendezvous(const LaunchPlan& launch) {
+  return launch.launcher == Launcher::kNone ? local_rendezvous() : launch.rendezvous;
+}
+
+}  // namespace graphpipe
