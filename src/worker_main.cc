@@ -220,8 +220,7 @@ void check_rank(int count) {
 // Into the folder that `graphpipe` reads them from: that of all ranks, or rank 0's.
 void save_weights(Run& run) {
   const std::string& folder = run.job.folder;
-  const std::string own =
-      to_safetensors(held_weights(run.inputs.graph, run.trainer->parameters()));
+  const std::string own = to_safetensors(held_weights(run.inputs.graph, run.trainer->parameters()));
   const auto save = [&](int rank, const std::string& weights) {
     write_file(saved_weights_path(folder, rank), weights);
   };
@@ -241,8 +240,9 @@ void train(Run& run) {
   status.set_phase("connect");
   strike_at("connect");
   if (worker().test_fault && worker().test_fault->publishes_closed_port(job.folder)) pause();
-  run.transport = connect_processes(job.rendezvous, job.folder, worker().rank, worker_count(job, plan),
-                                    job.train.timeout_s, job.train.transport);
+  run.transport =
+      connect_processes(job.rendezvous, job.folder, worker().rank, worker_count(job, plan),
+                        job.train.timeout_s, job.train.transport);
   RankTrainerOptions options;
   options.train = job.train;
   options.trace = !job.train.trace_path.empty();
@@ -306,8 +306,8 @@ void profile(Run& run) {
   check_rank(job.profile_load);
   run.inputs.graph = read_job_graph(job.folder);
   status.set_phase("connect");
-  run.transport = connect_processes(job.rendezvous, job.folder, worker().rank, job.profile_load, kProfileTimeoutS,
-                                    TransportKind::kAuto);
+  run.transport = connect_processes(job.rendezvous, job.folder, worker().rank, job.profile_load,
+                                    kProfileTimeoutS, TransportKind::kAuto);
   status.set_phase("profile");
   const ProfileOptions options{
       .model = job.model,

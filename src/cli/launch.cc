@@ -55,8 +55,9 @@ LaunchPlan find_launch(const LaunchFlags& flags) {
   print_note(fmt::format("rank {} listens on {}; rank 0's store is at {}{}", plan.rank, to.address,
                          to.host, port));
   if (plan.rank == 0 && plan.token_is_guessable) {
-    print_note("connections between ranks begin with a token that others can guess (the job's id); "
-               "set GRAPHPIPE_TOKEN on all ranks to a secret of your own");
+    print_note(
+        "connections between ranks begin with a token that others can guess (the job's id); "
+        "set GRAPHPIPE_TOKEN on all ranks to a secret of your own");
   }
   if (plan.rank > 0) set_verbosity(Verbosity::kQuiet);
   return plan;
@@ -64,10 +65,10 @@ LaunchPlan find_launch(const LaunchFlags& flags) {
 
 void check_launched_ranks(const LaunchPlan& launch, int ranks, const std::string& where) {
   if (launch.size == ranks) return;
-  throw InputError(where, fmt::format("the plan has {} ranks, and {} started {} processes; start "
-                                      "as many, or plan for {} devices",
-                                      ranks, launcher_name(launch.launcher), launch.size,
-                                      launch.size));
+  throw InputError(where,
+                   fmt::format("the plan has {} ranks, and {} started {} processes; start "
+                               "as many, or plan for {} devices",
+                               ranks, launcher_name(launch.launcher), launch.size, launch.size));
 }
 
 Rendezvous make_rendezvous(const LaunchPlan& launch) {

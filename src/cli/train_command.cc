@@ -348,9 +348,9 @@ void run_train(TrainFlags flags, CommandLine& line) {
 
   TrainDisplay display(line.json, per_epoch, flags.train.iterations);
   const bool all_here = launch.launcher == Launcher::kNone;
-  const LaunchResult result =
-      run_workers(worker, job, all_here ? devices_used(loaded.plan) : 1,
-                  [&](const std::string& text) { display.show(text); }, {}, launch.rank);
+  const LaunchResult result = run_workers(
+      worker, job, all_here ? devices_used(loaded.plan) : 1,
+      [&](const std::string& text) { display.show(text); }, {}, launch.rank);
   display.end();
   if (result.exit_code != 0) {
     if (launch.rank == 0 && !job.train.checkpoint.folder.empty()) {
@@ -373,7 +373,8 @@ void run_train(TrainFlags flags, CommandLine& line) {
 }  // namespace
 
 void add_train_command(CLI::App& app, CommandLine& line) {
-  CLI::App* command = app.add_subcommand("train", "run a plan: on local worker processes, or as one rank of a launched job");
+  CLI::App* command = app.add_subcommand(
+      "train", "run a plan: on local worker processes, or as one rank of a launched job");
   auto flags = std::make_shared<TrainFlags>();
   TrainOptions& train = flags->train;
   command->add_option("PLAN", flags->plan, "a plan file")->required();

@@ -4,9 +4,9 @@
 // The folder holds job.json, graph.json, and for training and emulation plan.json, cluster.json
 // (and profile.json, the costs to predict with; given.safetensors, where the graph has values of
 // parameters). While the job runs: port (rank 0's, once
-// bound, where ranks find one another through the folder), status.R (one per rank, a fixed-size memory map: what the rank is doing),
-// fault.R (a rank's own account of why it failed). A "profile" job leaves its result as
-// profile.json.
+// bound, where ranks find one another through the folder), status.R (one per rank, a fixed-size
+// memory map: what the rank is doing), fault.R (a rank's own account of why it failed). A "profile"
+// job leaves its result as profile.json.
 
 #pragma once
 

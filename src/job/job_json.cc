@@ -130,9 +130,8 @@ Rendezvous read_rendezvous(const JsonReader& json) {
 }
 
 Json rendezvous_json(const Rendezvous& rendezvous) {
-  return {{"way", way_name(rendezvous.way)},   {"host", rendezvous.host},
-          {"port", rendezvous.port},           {"address", rendezvous.address},
-          {"token", rendezvous.token},         {"run", rendezvous.run}};
+  return {{"way", way_name(rendezvous.way)}, {"host", rendezvous.host},   {"port", rendezvous.port},
+          {"address", rendezvous.address},   {"token", rendezvous.token}, {"run", rendezvous.run}};
 }
 
 std::vector<std::int64_t> read_samples(const JsonReader& json) {
@@ -212,9 +211,11 @@ Job read_job(const std::string& folder) {
 }
 
 void write_job(const Job& job) {
-  Json json = {
-      {"format", "graphpipe-job"}, {"version", kVersion}, {"kind", job.kind}, {"model", job.model},
-      {"rendezvous", rendezvous_json(job.rendezvous)}};
+  Json json = {{"format", "graphpipe-job"},
+               {"version", kVersion},
+               {"kind", job.kind},
+               {"model", job.model},
+               {"rendezvous", rendezvous_json(job.rendezvous)}};
   if (job.kind == "profile") {
     json["profile"] = profile_json(job);
   } else {

@@ -143,8 +143,12 @@ class Supervisor {
     const Cause& first = *std::min_element(causes.begin(), causes.end());
     std::vector<std::string> last_lines = workers_[first.worker].last_error_lines();
     std::erase(last_lines, first.text);  // the worker says it too: once is enough
-    return {first.exit_code, first.text, std::move(last_lines), first.rank,
-            first.kind == Cause::kPeerLost, first.kind == Cause::kSignal};
+    return {first.exit_code,
+            first.text,
+            std::move(last_lines),
+            first.rank,
+            first.kind == Cause::kPeerLost,
+            first.kind == Cause::kSignal};
   }
 
  private:

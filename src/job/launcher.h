@@ -15,9 +15,9 @@ struct LaunchResult {
                             // the worker says
   std::string first_cause;  // "rank 2 (stage 1, micro-batch 5, 1B5): killed by signal 9"
   std::vector<std::string> last_lines = {};  // of that rank's standard error, but the cause
-  int rank = -1;           // of the first cause; -1: none of this process's ranks
-  bool peer_lost = false;  // all that is known here is that another rank was lost
-  bool struck = false;     // it was ended, stopped or frozen from outside
+  int rank = -1;                             // of the first cause; -1: none of this process's ranks
+  bool peer_lost = false;                    // all that is known here is that another rank was lost
+  bool struck = false;                       // it was ended, stopped or frozen from outside
 };
 
 using LineSink = std::function<void(const std::string&)>;

@@ -150,8 +150,8 @@ bool WorkerProcess::was_sent(int signal) const {
   return std::find(sent.begin(), sent.end(), signal) != sent.end();
 }
 
-WorkerProcesses::WorkerProcesses(const std::string& program, const std::string& folder, RankRange ranks,
-                                 LineSink on_line, RankLineSink on_error_line)
+WorkerProcesses::WorkerProcesses(const std::string& program, const std::string& folder,
+                                 RankRange ranks, LineSink on_line, RankLineSink on_error_line)
     : first_rank_(ranks.first),
       workers_(static_cast<std::size_t>(ranks.count)),
       on_line_(std::move(on_line)),

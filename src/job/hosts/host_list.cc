@@ -49,8 +49,8 @@ class NodeList {
  private:
   [[noreturn]] void fail() const {
     throw InputError(
-        where_, fmt::format("expected a list of hosts such as node[01-03,7],gpu5, found \"{}\"",
-                            text_));
+        where_,
+        fmt::format("expected a list of hosts such as node[01-03,7],gpu5, found \"{}\"", text_));
   }
 
   // "node[01-03,7]", "rack[1-2]node[1-4]"; `head`: what stands before it already.

@@ -54,8 +54,8 @@ TEST(Hostfile, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(refused("a\nb slots=0\n"),
             "hosts:2: expected NAME, NAME slots=N or NAME:N with 1 to 4096 slots, found \"b "
             "slots=0\"");
-  for (const char* text : {"-oProxyCommand=x", "a slots=x", "a max_slots=2", "a:", ":2", "a:1 slots=1",
-                           "a b", "a slots=1 b"}) {
+  for (const char* text : {"-oProxyCommand=x", "a slots=x", "a max_slots=2", "a:", ":2",
+                           "a:1 slots=1", "a b", "a slots=1 b"}) {
     EXPECT_NE(refused(text), "") << text;
   }
 }
@@ -63,14 +63,14 @@ TEST(Hostfile, RefusesWhatItDoesNotKnow) {
 TEST(PlaceRanks, FillsTheHostsInTheirOrder) {
   const std::vector<HostSlots> hosts = {{"a", 2}, {"b", 1}, {"c", 4}};
   EXPECT_THAT(place_ranks(hosts, 5, "hosts"), ElementsAre(0, 0, 1, 2, 2));
-  EXPECT_EQ(refusal([&] { place_ranks(hosts, 8, "hosts"); }),
-            "hosts: the plan has 8 ranks, and the hosts have 7 slots; give them more, or more hosts");
+  EXPECT_EQ(
+      refusal([&] { place_ranks(hosts, 8, "hosts"); }),
+      "hosts: the plan has 8 ranks, and the hosts have 7 slots; give them more, or more hosts");
 }
 
 TEST(Interface, LoopbackIsEverywhere) {
   EXPECT_EQ(address_of_interface("lo", ""), "127.0.0.1");
-  EXPECT_EQ(refusal([] { address_of_interface("nosuch0", "--interface"); })
-                .substr(0, 60),
+  EXPECT_EQ(refusal([] { address_of_interface("nosuch0", "--interface"); }).substr(0, 60),
             "--interface: nosuch0 is no interface with an address; this ma");
   EXPECT_EQ(resolve_host("127.0.0.1"), "127.0.0.1");
   EXPECT_TRUE(is_address_of_this_machine("127.0.0.1"));

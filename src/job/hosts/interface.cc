@@ -23,7 +23,8 @@ namespace {
 
 std::string numeric(const sockaddr* address, socklen_t size) {
   std::array<char, NI_MAXHOST> text{};
-  const int error = getnameinfo(address, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
+  const int error =
+      getnameinfo(address, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
   return error == 0 ? text.data() : "";
 }
 
@@ -120,8 +121,9 @@ std::string listening_address(bool is_rank_0, const std::string& host,
   if (!interface.empty()) return address_of_interface(interface, "--interface");
   const auto address = resolve_host(host);
   if (!address) {
-    throw InputError(host, "the name of rank 0's host is not known here; give its address, or "
-                           "--interface");
+    throw InputError(host,
+                     "the name of rank 0's host is not known here; give its address, or "
+                     "--interface");
   }
   if (!is_rank_0) {
     if (const auto own = address_towards(*address)) return *own;

@@ -52,9 +52,7 @@ struct Found {
   const VariableSet* set = nullptr;
   int rank = 0;
   int size = 1;
-  std::string text() const {
-    return fmt::format("{}={} {}={}", set->rank, rank, set->size, size);
-  }
+  std::string text() const { return fmt::format("{}={} {}={}", set->rank, rank, set->size, size); }
 };
 
 class Variables {
@@ -86,12 +84,14 @@ std::optional<Found> find_set(const Variables& variables, const VariableSet& set
   const auto size = variables.count(set.size, 1, kMostRanks);
   if (!rank && !size) return std::nullopt;
   if (!rank || !size) {
-    throw InputError(rank ? set.size : set.rank,
-                     fmt::format("is not set, and {} is: {} sets both{}", rank ? set.rank : set.size,
-                                 launcher_name(set.launcher), kToIgnore));
+    throw InputError(
+        rank ? set.size : set.rank,
+        fmt::format("is not set, and {} is: {} sets both{}", rank ? set.rank : set.size,
+                    launcher_name(set.launcher), kToIgnore));
   }
   if (*rank < *size) return Found{&set, *rank, *size};
-  throw InputError(set.rank, fmt::format("expected less than {}={}, found {}", set.size, *size, *rank));
+  throw InputError(set.rank,
+                   fmt::format("expected less than {}={}, found {}", set.size, *size, *rank));
 }
 
 Launcher wanted_launcher(const std::string& name) {
@@ -144,7 +144,8 @@ void check_pmix(const Variables& variables, const std::vector<Found>& found) {
   }
   for (const Found& one : found) {
     if (one.set->launcher != Launcher::kOpenMpi || one.rank == *rank) continue;
-    throw InputError("PMIX_RANK", fmt::format("{} and {} contradict each other", *rank, one.text()));
+    throw InputError("PMIX_RANK",
+                     fmt::format("{} and {} contradict each other", *rank, one.text()));
   }
 }
 
@@ -153,9 +154,8 @@ std::pair<std::string, int> parse_host_port(const std::string& text, const std::
   const std::string port = colon == std::string::npos ? "" : text.substr(colon + 1);
   std::string host = text.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  const bool digits =
-      !port.empty() && port.size() < 6 &&
-      std::ranges::all_of(port, [](char c) { return c >= '0' && c <= '9'; });
+  const bool digits = !port.empty() && port.size() < 6 &&
+                      std::ranges::all_of(port, [](char c) { return c >= '0' && c <= '9'; });
   const int number = digits ? static_cast<int>(parse_integer(port, where)) : 0;
   if (!host.empty() && number >= 1 && number <= 65535) return {host, number};
   throw InputError(where, fmt::format("expected HOST:PORT, found \"{}\"", text));
@@ -172,8 +172,7 @@ class LaunchPlanner {
     plan_.launcher = set_.launcher;
     plan_.rank = taken.rank;
     plan_.size = taken.size;
-    plan_.local_rank =
-        variables.count(set_.local_rank, 0, taken.size - 1).value_or(taken.rank);
+    plan_.local_rank = variables.count(set_.local_rank, 0, taken.size - 1).value_or(taken.rank);
   }
 
   LaunchPlan make() {
@@ -191,8 +190,8 @@ class LaunchPlanner {
   void find_store() {
     Rendezvous& to = plan_.rendezvous;
     to.way = Rendezvous::Way::kFixed;
-    to.run = fmt::format("{}.{}", job_,
-                         variables_.text("TORCHELASTIC_RESTART_COUNT").value_or("0"));
+    to.run =
+        fmt::format("{}.{}", job_, variables_.text("TORCHELASTIC_RESTART_COUNT").value_or("0"));
     if (!flags_.rendezvous.empty()) {
       std::tie(to.host, to.port) = parse_host_port(flags_.rendezvous, "--rendezvous");
       return;
@@ -226,8 +225,9 @@ class LaunchPlanner {
   int find_port() const {
     if (const auto port = variables_.count("MASTER_PORT", 1, 65535)) return *port;
     if (set_.launcher == Launcher::kTorchrun || job_.empty()) {
-      throw InputError("MASTER_PORT", "is not set; set it to a port that is free on rank 0's host, "
-                                      "or give --rendezvous HOST:PORT");
+      throw InputError("MASTER_PORT",
+                       "is not set; set it to a port that is free on rank 0's host, "
+                       "or give --rendezvous HOST:PORT");
     }
     return kFirstPort + static_cast<int>(mix_bits(hash_bytes(job_)) % kPorts);
   }
@@ -262,8 +262,9 @@ class LaunchPlanner {
 LaunchPlan all_here(const LaunchFlags& flags) {
   const auto refuse = [](const char* flag, const std::string& value) {
     if (value.empty()) return;
-    throw InputError(flag, "is for ranks on several hosts, and this process starts all ranks here: "
-                           "no launcher's variables are set, and there is no --hostfile");
+    throw InputError(flag,
+                     "is for ranks on several hosts, and this process starts all ranks here: "
+                     "no launcher's variables are set, and there is no --hostfile");
   };
   refuse("--rendezvous", flags.rendezvous);
   refuse("--interface", flags.interface);

@@ -12,9 +12,12 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Way = Rendezvous::Way;
 
-const Environment kTorchrun = {{"RANK", "5"},           {"WORLD_SIZE", "8"},
-                               {"LOCAL_RANK", "1"},     {"MASTER_ADDR", "10.0.0.1"},
-                               {"MASTER_PORT", "29500"}, {"TORCHELASTIC_RUN_ID", "r1"}};
+const Environment kTorchrun = {{"RANK", "5"},
+                               {"WORLD_SIZE", "8"},
+                               {"LOCAL_RANK", "1"},
+                               {"MASTER_ADDR", "10.0.0.1"},
+                               {"MASTER_PORT", "29500"},
+                               {"TORCHELASTIC_RUN_ID", "r1"}};
 const Environment kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "2"},
                               {"OMPI_COMM_WORLD_SIZE", "4"},
                               {"OMPI_COMM_WORLD_LOCAL_RANK", "2"},
@@ -83,8 +86,8 @@ TEST(LaunchPlan, OpenMpiOnOneMachine) {
   EXPECT_EQ(plan.rendezvous.host, "127.0.0.1");
   EXPECT_GE(plan.rendezvous.port, 20000);
   EXPECT_LT(plan.rendezvous.port, 32000);
-  const LaunchPlan other = plan_launch(
-      with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "0"}, {"PMIX_RANK", "0"}}), {});
+  const LaunchPlan other =
+      plan_launch(with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "0"}, {"PMIX_RANK", "0"}}), {});
   EXPECT_EQ(store(other), store(plan));  // all ranks of a job find the same
 }
 
@@ -207,9 +210,10 @@ TEST(LaunchPlan, RefusesFlagsThatItCannotFollow) {
   EXPECT_EQ(refusal(kSlurm, {.launcher = "pmi"}), "--launcher: pmi, and its variables are not set");
   EXPECT_EQ(refusal(kTorchrun, {.rendezvous = "nowhere"}),
             "--rendezvous: expected HOST:PORT, found \"nowhere\"");
-  EXPECT_EQ(refusal({}, {.interface = "lo"}),
-            "--interface: is for ranks on several hosts, and this process starts all ranks here: no "
-            "launcher's variables are set, and there is no --hostfile");
+  EXPECT_EQ(
+      refusal({}, {.interface = "lo"}),
+      "--interface: is for ranks on several hosts, and this process starts all ranks here: no "
+      "launcher's variables are set, and there is no --hostfile");
   EXPECT_EQ(refusal(with(kTorchrun, {{"GLOO_SOCKET_IFNAME", "a,b"}})),
             "GLOO_SOCKET_IFNAME: expected one interface, found \"a,b\"");
 }

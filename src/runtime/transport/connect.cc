@@ -141,11 +141,10 @@ std::pair<std::unique_ptr<Gate>, StorePointer> open_store(const Rendezvous& rend
     throw;
   } catch (const std::exception& error) {
     const std::string refusal = gate->last_refusal();
-    throw PeerError(fmt::format(
-        "rank {} {} {}:{}: {}{}", rank,
-        rank == 0 ? "could not listen at" : "did not reach rank 0 at",
-        rank == 0 ? rendezvous.address : host, port, short_cause(error),
-        refusal.empty() ? "" : " (" + refusal + ")"));
+    throw PeerError(fmt::format("rank {} {} {}:{}: {}{}", rank,
+                                rank == 0 ? "could not listen at" : "did not reach rank 0 at",
+                                rank == 0 ? rendezvous.address : host, port, short_cause(error),
+                                refusal.empty() ? "" : " (" + refusal + ")"));
   }
 }
 

@@ -170,8 +170,7 @@ std::string Gate::last_refusal() const {
 extern "C" {
 
 int accept4(int socket, sockaddr* address, socklen_t* size, int flags) {
-  return graphpipe::greeted(
-      static_cast<int>(syscall(SYS_accept4, socket, address, size, flags)));
+  return graphpipe::greeted(static_cast<int>(syscall(SYS_accept4, socket, address, size, flags)));
 }
 
 int accept(int socket, sockaddr* address, socklen_t* size) {

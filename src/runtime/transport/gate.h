@@ -1,6 +1,6 @@
-// Who may connect. Neither the library's store nor Gloo asks a connection who it is: the store obeys
-// whoever reaches it and listens on all interfaces, and Gloo takes whoever comes first for its
-// peer. While a gate stands, the connections that they accept and make begin with the handshake
+// Who may connect. Neither the library's store nor Gloo asks a connection who it is: the store
+// obeys whoever reaches it and listens on all interfaces, and Gloo takes whoever comes first for
+// its peer. While a gate stands, the connections that they accept and make begin with the handshake
 // (handshake.h): this program's own accept(), connect() and bind() take the place of the C
 // library's, so it comes before the first byte that either of them reads. A socket that would
 // listen on all interfaces listens on the gate's address alone.

@@ -30,7 +30,7 @@ class GlooTransport final : public Transport {
   void all_reduce_sum(at::Tensor values) override;
 
  private:
-  std::unique_ptr<Gate> gate_;  // null: ranks are threads that share a store in memory
+  std::unique_ptr<Gate> gate_;             // null: ranks are threads that share a store in memory
   c10::intrusive_ptr<c10d::Store> store_;  // rank 0's serves the others
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
   int rank_;

@@ -121,7 +121,8 @@ std::optional<std::string> greet_as_connector(int socket, const std::string& tok
   if (!exchange.read(answer, sizeof(Sha256))) {
     return exchange.failure() + ": most likely this rank has another token";
   }
-  if (!is_proof(answer, proof(token, "listener", nonces))) return "it does not know the job's token";
+  if (!is_proof(answer, proof(token, "listener", nonces)))
+    return "it does not know the job's token";
   return std::nullopt;
 }
 

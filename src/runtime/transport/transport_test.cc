@@ -274,7 +274,8 @@ TEST(ConnectProcesses, RanksFindEachOtherThroughTheFolder) {
   std::vector<std::thread> ranks;
   for (const int rank : {2, 1, 0}) {
     ranks.emplace_back([&, rank] {
-      const auto transport = connect_processes({}, folder.path(), rank, 3, 10, TransportKind::kAuto);
+      const auto transport =
+          connect_processes({}, folder.path(), rank, 3, 10, TransportKind::kAuto);
       const at::Tensor values = at::full({1}, rank + 1, at::kLong);
       transport->all_reduce_sum(values);
       sum += static_cast<int>(values.item<std::int64_t>());
