@@ -71,7 +71,7 @@ TEST(PlaceRanks, FillsTheHostsInTheirOrder) {
 TEST(Interface, LoopbackIsEverywhere) {
   EXPECT_EQ(address_of_interface("lo", ""), "127.0.0.1");
   EXPECT_EQ(refusal([] { address_of_interface("nosuch0", "--interface"); }).substr(0, 60),
-            "--interface: nosuch0 is no interface with an address; this ma");
+            "--interface: nosuch0 is no interface with an address; this m");
   EXPECT_EQ(resolve_host("127.0.0.1"), "127.0.0.1");
   EXPECT_TRUE(is_address_of_this_machine("127.0.0.1"));
   EXPECT_FALSE(is_address_of_this_machine("192.0.2.7"));
