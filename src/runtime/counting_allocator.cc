@@ -3,6 +3,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/alloc_cpu.h>
+#include <torch/version.h>
 
 #include <atomic>
 #include <cstddef>
@@ -56,17 +57,26 @@ void release(void* data) {
   c10::free_cpu(block);
 }
 
+c10::DataPtr counted(std::size_t bytes) {
+  if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(c10::DeviceType::CPU)};
+  const Header header{&thread_counter(), static_cast<std::int64_t>(bytes)};
+  auto* block = static_cast<std::byte*>(c10::alloc_cpu(bytes + kHeaderBytes));
+  std::memcpy(block, &header, sizeof header);
+  header.counter->add(header.bytes);
+  void* data = block + kHeaderBytes;
+  return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
+}
+
 class CountingAllocator final : public c10::Allocator {
  public:
-  c10::DataPtr allocate(std::size_t bytes) const override {
-    if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(c10::DeviceType::CPU)};
-    const Header header{&thread_counter(), static_cast<std::int64_t>(bytes)};
-    auto* block = static_cast<std::byte*>(c10::alloc_cpu(bytes + kHeaderBytes));
-    std::memcpy(block, &header, sizeof header);
-    header.counter->add(header.bytes);
-    void* data = block + kHeaderBytes;
-    return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
+#if TORCH_VERSION_MAJOR >= 2
+  c10::DataPtr allocate(std::size_t bytes) override { return counted(bytes); }
+  void copy_data(void* target, const void* source, std::size_t bytes) const override {
+    default_copy_data(target, source, bytes);
   }
+#else
+  c10::DataPtr allocate(std::size_t bytes) const override { return counted(bytes); }
+#endif
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
 };
 
