@@ -43,7 +43,7 @@ doxygen "$site/Doxyfile"
   printf '# Headers\n\n`#include <graphpipe/graphpipe.h>` is all of these ([as a C++ library](../api.md) has how to link, and examples).\n'
   for header in "${headers[@]}"; do
     [ -f "src/$header" ] || continue
-    printf '\n## %s\n\n```{doxygenfile} %s\n:sections: briefdescription detaileddescription innerclass public* func define typedef enum var\n```\n' "$header" "$header"
+    printf '\n## %s\n\n```{doxygenfile} %s\n```\n' "$header" "$header"
   done
 } >docs/site/headers.md
 

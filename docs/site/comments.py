@@ -2,7 +2,7 @@
 
 A comment before a declaration, without an empty line between, is the declaration's; one behind
 it on the line is too, with the lines below that go on. The first of a file is the file's. All is in
-the namespace graphpipe, which is left out.
+the namespace graphpipe, which is left out, as private members are.
 """
 import pathlib
 import re
@@ -18,8 +18,10 @@ def escaped(words):
 
 def marked(lines):
     first, goes_on = True, None
+    hidden = False  # from "private:" to the class's end
     for line in lines:
-        if line in ("namespace graphpipe {", "}  // namespace graphpipe"):
+        hidden = line.strip() == "private:" or hidden and not line.startswith("}")
+        if hidden or line in ("namespace graphpipe {", "}  // namespace graphpipe"):
             continue
         stripped = line.lstrip()
         if stripped.startswith("//"):
