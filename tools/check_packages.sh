@@ -21,6 +21,7 @@ step() { printf '\n--- %s (%s s)\n' "$1" "$SECONDS"; }
 quietly() { "$@" >"$work/log" 2>&1 || { tail -n 40 "$work/log" >&2; exit 1; }; }
 
 step "packages"
+quietly cmake --build "$build"  # what is stale would be packed as it is
 (cd "$work" && quietly cpack -G DEB --config "$build/CPackConfig.cmake")
 for package in "$work"/*.deb; do
   echo "$(basename "$package"): $(dpkg-deb -f "$package" Depends)"
