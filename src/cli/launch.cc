@@ -1,11 +1,18 @@
 #include "cli/launch.h"
 
 #include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <filesystem>
 #include <iostream>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "cli/inputs.h"
 #include "cli/terminal.h"
@@ -28,6 +35,28 @@ void read_from_head(LaunchPlan& plan) {
   if (words.size() != 2) throw InputError("standard input", "expected ADDRESS PORT");
   plan.rendezvous.host = words[0];
   plan.rendezvous.port = static_cast<int>(parse_integer(words[1], "standard input"));
+}
+
+// This process's own command line, without what only the head is to follow.
+std::vector<std::string> rank_command() {
+  const std::string all = read_file("/proc/self/cmdline");
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin < all.size();) {
+    const std::size_t end = std::min(all.find('\0', begin), all.size());
+    words.push_back(all.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  std::vector<std::string> kept = {std::filesystem::read_symlink("/proc/self/exe")};
+  constexpr std::array kOwn = {"--hostfile", "--ssh", "--launcher"};
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::string name = words[i].substr(0, words[i].find('='));
+    if (std::ranges::find(kOwn, name) == kOwn.end()) {
+      kept.push_back(words[i]);
+    } else if (name == words[i]) {
+      ++i;  // its value
+    }
+  }
+  return kept;
 }
 
 }  // namespace
@@ -61,6 +90,38 @@ LaunchPlan find_launch(const LaunchFlags& flags) {
   }
   if (plan.rank > 0) set_verbosity(Verbosity::kQuiet);
   return plan;
+}
+
+void end_with_head() {
+  std::thread([] {
+    std::array<char, 64> rest{};
+    while (read(STDIN_FILENO, rest.data(), rest.size()) > 0) {
+    }
+    kill(getpid(), SIGTERM);
+  }).detach();
+}
+
+void add_hostfile_flags(CLI::App& command, HostfileFlags& flags) {
+  command.add_option("--hostfile", flags.file,
+                     "run the ranks on the hosts of this file, a line each: NAME slots=N");
+  command
+      .add_option("--ssh", flags.shell,
+                  "of --hostfile: what starts a command on a host; HOST and the command follow")
+      ->capture_default_str();
+}
+
+RemoteJob make_remote_job(const HostfileFlags& flags, int ranks) {
+  RemoteJob job;
+  for (const std::string& word : split_text(flags.shell, ' ')) {
+    if (!word.empty()) job.shell.push_back(word);
+  }
+  if (job.shell.empty()) throw InputError("--ssh", "expected a command, found none");
+  job.hosts = parse_hostfile(read_file(flags.file), flags.file);
+  job.host_of = place_ranks(job.hosts, ranks, flags.file);
+  job.folder = std::filesystem::current_path();
+  job.command = rank_command();
+  job.token = local_rendezvous().token;
+  return job;
 }
 
 void check_launched_ranks(const LaunchPlan& launch, int ranks, const std::string& where) {

@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/cli_json.h"
 #include "cli/command.h"
+#include "cli/elastic.h"
 #include "cli/emulate.h"
 #include "cli/inputs.h"
 #include "cli/job_folder.h"
@@ -45,7 +46,9 @@ struct TrainFlags {
   std::string on_nan = "stop";
   CheckpointFlags checkpoint;
   LaunchFlags launch;
+  HostfileFlags hostfile;
   bool emulate = false;
+  bool elastic = false;
   TrainOptions train;
 };
 
@@ -124,7 +127,10 @@ class TrainDisplay {
       : json_(json), iterations_per_epoch_(iterations_per_epoch), iterations_(iterations) {}
 
   void show(const std::string& line) {
-    if (json_) print_out(line);
+    if (json_) {
+      print_out(line);
+      std::fflush(stdout);  // whoever follows the run is to hear it now
+    }
     const TrainLine parsed = parse_train_line(line);
     if (const auto* done = std::get_if<DoneLine>(&parsed)) done_ = *done;
     if (json_) return;
@@ -295,6 +301,50 @@ void check_emulate_flags(const TrainFlags& flags) {
   if (!flags.checkpoint.folder.empty()) refuse("--checkpoint-dir");
 }
 
+// Follows the ranks on the hosts of a file; what a run leaves, rank 0 leaves where it is.
+void run_head(const TrainFlags& flags, int ranks, std::int64_t per_epoch, CommandLine& line) {
+  const RemoteJob job = make_remote_job(flags.hostfile, ranks);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto host = static_cast<std::size_t>(job.host_of[static_cast<std::size_t>(rank)]);
+    print_note(fmt::format("rank {} of {} on {}", rank, ranks, job.hosts[host].host));
+  }
+  TrainDisplay display(line.json, per_epoch, flags.train.iterations);
+  const LaunchResult result = run_remote(
+      job, [&](const std::string& text) { display.show(text); },
+      [](int rank, const std::string& text) { fmt::print(stderr, "rank {}: {}\n", rank, text); });
+  display.end();
+  if (result.exit_code != 0) {
+    print_failure(result);
+    line.exit_code = result.exit_code;
+  } else if (!line.json) {
+    print_out(done_text(display.done()));
+  }
+}
+
+constexpr int kMostRanksLost = 2;
+
+void check_elastic(const TrainFlags& flags, const LaunchPlan& launch) {
+  if (!flags.elastic) return;
+  const auto refuse = [](const std::string& why) { throw InputError("--elastic", why); };
+  if (flags.checkpoint.folder.empty()) {
+    refuse("goes on from the last checkpoint; give --checkpoint-dir");
+  }
+  if (flags.emulate) refuse("does not go with --emulate");
+  if (!flags.calibrate.empty()) refuse("does not go with --calibrate: the plan may change");
+  if (!flags.train.trace_path.empty()) refuse("does not go with --trace: the plan may change");
+  if (launch.launcher != Launcher::kNone || !flags.hostfile.file.empty()) {
+    refuse("is for ranks that this process starts itself, here");
+  }
+}
+
+void tell_restart(bool json, const std::string& why, int ranks, const std::string& resume) {
+  const std::string from = resume.empty() ? "the beginning" : resume;
+  print_note(fmt::format("{}; goes on with {} ranks from {}", why, ranks, from));
+  if (!json) return;
+  print_out(restart_line(why, ranks, resume));
+  std::fflush(stdout);
+}
+
 void run_train(TrainFlags flags, CommandLine& line) {
   check_flags(flags.train);
   check_checkpoint_flags(flags.checkpoint);
@@ -304,10 +354,16 @@ void run_train(TrainFlags flags, CommandLine& line) {
   } else if (flags.train.data.empty()) {
     throw InputError("--data", "is required, unless with --emulate");
   }
-  const LaunchPlan launch = find_launch(flags.launch);
-  if (flags.emulate && launch.launcher != Launcher::kNone) {
+  const bool is_head = !flags.hostfile.file.empty();
+  const LaunchPlan launch = is_head ? LaunchPlan{} : find_launch(flags.launch);
+  if (is_head && flags.launch.launcher != "auto") {
+    throw InputError("--launcher", "does not go with --hostfile, which is a launcher itself");
+  }
+  if (launch.launcher == Launcher::kHostfile) line.json = true;  // for the head to read
+  if (flags.emulate && (is_head || launch.launcher != Launcher::kNone)) {
     throw InputError("--emulate", "runs all ranks on this machine; give --launcher none too");
   }
+  check_elastic(flags, launch);
   flags.train.rate_schedule = parse_rate_schedule(flags.rate_schedule, "--lr-schedule");
   LoadedPlan loaded(flags.plan, flags.profile);
   if (!flags.emulate) check_can_compute(loaded.graph, flags.plan);
@@ -317,7 +373,7 @@ void run_train(TrainFlags flags, CommandLine& line) {
   const std::string worker = require_worker();
   choose_optimizer(flags, flags.train, loaded.plan);
   choose_transport(flags, flags.train);
-  check_ranks(flags, launch, devices_used(loaded.plan));
+  if (!is_head) check_ranks(flags, launch, devices_used(loaded.plan));
   if (flags.emulate) {
     if (flags.train.iterations == 0) flags.train.iterations = 1;
     return run_emulation(worker, loaded, flags.train, line);
@@ -336,7 +392,9 @@ void run_train(TrainFlags flags, CommandLine& line) {
       (train_samples + loaded.plan.mini_batch - 1) / loaded.plan.mini_batch;
   choose_checkpoint(flags.checkpoint, loaded.plan, loaded.graph, *dataset, per_epoch, flags.train);
   if (is_asynchronous(loaded.plan.weights)) print_note(steps_late_note(loaded.plan));
+  if (is_head) return run_head(flags, devices_used(loaded.plan), per_epoch, line);
   const JobFolder folder;
+  if (launch.launcher == Launcher::kHostfile) end_with_head();
   Job job;
   job.kind = "train";
   job.folder = folder.path();
@@ -344,25 +402,39 @@ void run_train(TrainFlags flags, CommandLine& line) {
   job.train = flags.train;
   job.train.save_weights = !flags.save_weights.empty() || !flags.save_onnx.empty();
   job.model = loaded.plan.model;
-  write_job_files(job, {loaded.plan, loaded.graph, loaded.cluster}, loaded.profile_path);
 
   TrainDisplay display(line.json, per_epoch, flags.train.iterations);
   const bool all_here = launch.launcher == Launcher::kNone;
-  const LaunchResult result = run_workers(
-      worker, job, all_here ? devices_used(loaded.plan) : 1,
-      [&](const std::string& text) { display.show(text); }, {}, launch.rank);
+  ElasticRun elastic;
+  elastic.inputs = plans_for_fewer(loaded, flags.elastic ? kMostRanksLost : 0, "--elastic");
+  elastic.checkpoints = flags.train.checkpoint.folder;
+  elastic.resume = flags.train.checkpoint.resume;
+  elastic.run = [&](const JobInputs& inputs, const std::string& resume, const LineSink& on_line) {
+    job.train.checkpoint.resume = resume;
+    write_job_files(job, inputs, loaded.profile_path);
+    return run_workers(worker, job, all_here ? devices_used(inputs.plan) : 1, on_line, {},
+                       launch.rank);
+  };
+  elastic.on_line = [&](const std::string& text) { display.show(text); };
+  elastic.on_restart = [&](const std::string& why, int ranks, const std::string& resume) {
+    display.end();
+    tell_restart(line.json, why, ranks, resume);
+  };
+  const auto [result, lost] = run_elastic(elastic);
   display.end();
   if (result.exit_code != 0) {
     if (launch.rank == 0 && !job.train.checkpoint.folder.empty()) {
       remove_partial_checkpoints(job.train.checkpoint.folder);
     }
-    print_failure(result);
+    launch.launcher == Launcher::kHostfile ? print_out(failure_line(result))
+                                           : print_failure(result);
     line.exit_code = result.exit_code;
     return;
   }
   if (launch.rank > 0) return;  // the rest is rank 0's
   if (job.train.save_weights) {
-    save(flags, loaded.graph, trained_weights(folder.path(), devices_used(loaded.plan)));
+    save(flags, loaded.graph,
+         trained_weights(folder.path(), devices_used(elastic.inputs[lost].plan)));
   }
   if (!flags.calibrate.empty()) calibrate(flags, loaded, display.done());
   const std::string& trace = flags.train.trace_path;
@@ -426,7 +498,11 @@ void add_train_command(CLI::App& app, CommandLine& line) {
                    "step, on all ranks)")
       ->capture_default_str();
   flags->checkpoint.add_to(*command);
+  command->add_flag("--elastic", flags->elastic,
+                    "when a rank is lost, go on with the others from the last checkpoint, and with "
+                    "all again from the next");
   add_launch_flags(*command, flags->launch);
+  add_hostfile_flags(*command, flags->hostfile);
   command->add_option("--profile", flags->profile, "measured costs; default: those of the plan");
   command->add_option("--calibrate", flags->calibrate,
                       "write the plan's profile there, corrected by what the stages took");

@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "job/fault.h"
+#include "job/signal_guard.h"
 #include "job/status.h"
 #include "job/worker_processes.h"
 #include "plan/plan_json.h"
@@ -32,43 +33,6 @@ constexpr double kNoticeS = 0.3;
 constexpr double kTerminateS = 2.0;
 constexpr int kPollMs = 50;
 constexpr int kRunFailed = 3;
-
-volatile sig_atomic_t received_signal = 0;
-
-void note_signal(int signal) { received_signal = signal; }
-
-// While it lives, SIGINT, SIGTERM and SIGHUP are noted (those that this process ignores
-// stay ignored; those that it has held back so far come now), and SIGCHLD is not ignored, so that
-// children can be waited for.
-class SignalGuard {
- public:
-  SignalGuard() {
-    received_signal = 0;
-    for (std::size_t i = 0; i < kSignals.size(); ++i) {
-      struct sigaction action = {};
-      action.sa_handler = kSignals[i] == SIGCHLD ? SIG_DFL : note_signal;
-      sigaction(kSignals[i], nullptr, &old_[i]);
-      if (kSignals[i] == SIGCHLD || old_[i].sa_handler != SIG_IGN) {
-        sigaction(kSignals[i], &action, nullptr);
-      }
-    }
-    sigset_t ours;
-    sigemptyset(&ours);
-    for (const int signal : kSignals) sigaddset(&ours, signal);
-    pthread_sigmask(SIG_UNBLOCK, &ours, &old_mask_);
-  }
-  ~SignalGuard() {
-    pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr);
-    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &old_[i], nullptr);
-  }
-  SignalGuard(const SignalGuard&) = delete;
-  SignalGuard& operator=(const SignalGuard&) = delete;
-
- private:
-  static constexpr std::array<int, 4> kSignals = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
-  std::array<struct sigaction, 4> old_ = {};
-  sigset_t old_mask_ = {};
-};
 
 // Why a rank failed, in the order of what may be the first cause: a signal from outside
 // explains every fault; a rank's own error explains that others lost it.
@@ -133,9 +97,10 @@ class Supervisor {
   }
 
   LaunchResult result() const {
-    if (received_signal != 0 && interrupted_) {
+    if (SignalGuard::received() != 0 && interrupted_) {
       return {kRunFailed,
-              fmt::format("ended by signal {} ({})", +received_signal, strsignal(received_signal)),
+              fmt::format("ended by signal {} ({})", SignalGuard::received(),
+                          strsignal(SignalGuard::received())),
               {}};
     }
     const std::vector<Cause> causes = collect_causes();
@@ -154,7 +119,7 @@ class Supervisor {
  private:
   void note_failures() {
     bool failed = false;
-    if (received_signal != 0 && !failed_at_s_) failed = interrupted_ = true;
+    if (SignalGuard::received() != 0 && !failed_at_s_) failed = interrupted_ = true;
     for (int index = 0; index < workers_.count(); ++index) {
       const WorkerProcess& worker = workers_[index];
       if (!failed_at_s_) note_silence(index);

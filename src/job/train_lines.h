@@ -92,5 +92,7 @@ std::string to_json_line(const EmulatedIterationLine& line);
 std::string to_json_line(const EvaluationLine& line);
 // Metrics stand under "metrics" and at top level too, where no other field has their name.
 std::string to_json_line(const DoneLine& line);
+// An elastic run goes on with other ranks. `checkpoint`: "": from the beginning.
+std::string restart_line(const std::string& why, int ranks, const std::string& checkpoint);
 
 }  // namespace graphpipe

@@ -146,6 +146,11 @@ std::string to_json_line(const DoneLine& line) {
   return json.dump();
 }
 
+std::string restart_line(const std::string& why, int ranks, const std::string& checkpoint) {
+  const Json json = {{"restart", {{"cause", why}, {"ranks", ranks}, {"checkpoint", checkpoint}}}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 TrainLine parse_train_line(const std::string& line) {
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return {};

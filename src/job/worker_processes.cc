@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -90,6 +91,34 @@ struct Pipe {
   Pipe& operator=(const Pipe&) = delete;
 };
 
+// What a process reads: a socket, to which one may write when nobody reads any more.
+struct Socket {
+  int near_end = -1;
+  int far_end = -1;
+  explicit Socket(bool wanted) {
+    std::array<int, 2> ends = {-1, -1};
+    if (!wanted) return;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+      fail_start("no socket");
+    }
+    near_end = ends[0];
+    far_end = ends[1];
+  }
+  ~Socket() {
+    if (near_end >= 0) close(near_end);
+    if (far_end >= 0) close(far_end);
+  }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+};
+
+// Of a process to be; input -1: it reads nothing.
+struct Streams {
+  int input;
+  int output;
+  int error;
+};
+
 // No signal gets through while it lives: one that came between fork and exec would meet
 // this process's handler in the child, and be lost.
 class SignalsBlocked {
@@ -108,7 +137,7 @@ class SignalsBlocked {
 };
 
 // Between fork and exec only calls that are safe in a copy of a threaded program.
-[[noreturn]] void become_worker(pid_t parent, int out, int error, char* const* arguments,
+[[noreturn]] void become_worker(pid_t parent, const Streams& streams, char* const* arguments,
                                 char* const* environment) {
   setpgid(0, 0);  // Ctrl-C goes to the launcher alone, which ends the workers in order
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -123,9 +152,12 @@ class SignalsBlocked {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  const int input = open("/dev/null", O_RDONLY);
-  if (input < 0 || dup2(input, 0) < 0 || dup2(out, 1) < 0 || dup2(error, 2) < 0) _exit(127);
-  execve(arguments[0], arguments, environment);
+  const int input = streams.input >= 0 ? streams.input : open("/dev/null", O_RDONLY);
+  if (input < 0 || dup2(input, 0) < 0 || dup2(streams.output, 1) < 0 ||
+      dup2(streams.error, 2) < 0) {
+    _exit(127);
+  }
+  execvpe(arguments[0], arguments, environment);
   _exit(127);
 }
 
@@ -154,41 +186,75 @@ WorkerProcesses::WorkerProcesses(const std::string& program, const std::string& 
                                  RankRange ranks, LineSink on_line, RankLineSink on_error_line)
     : first_rank_(ranks.first),
       workers_(static_cast<std::size_t>(ranks.count)),
+      on_line_([sink = std::move(on_line)](int, const std::string& line) { sink(line); }),
+      on_error_line_(std::move(on_error_line)) {
+  std::vector<ProcessCommand> commands;
+  for (int index = 0; index < ranks.count; ++index) {
+    const int rank = rank_of(index);
+    // Rank 0's standard output is the run's; what another rank prints there is for people.
+    commands.push_back({.words = {program, "--job", folder, "--rank", std::to_string(rank)},
+                        .output_apart = rank == 0});
+  }
+  start_all(commands);
+}
+
+WorkerProcesses::WorkerProcesses(const std::vector<ProcessCommand>& commands, RankLineSink on_line,
+                                 RankLineSink on_error_line)
+    : first_rank_(0),
+      workers_(commands.size()),
       on_line_(std::move(on_line)),
       on_error_line_(std::move(on_error_line)) {
+  start_all(commands);
+}
+
+WorkerProcesses::~WorkerProcesses() { kill_all(); }
+
+void WorkerProcesses::start_all(const std::vector<ProcessCommand>& commands) {
   try {
-    for (int index = 0; index < ranks.count; ++index) start(program, folder, index);
+    for (int index = 0; index < count(); ++index) {
+      start(commands[static_cast<std::size_t>(index)], index);
+    }
   } catch (const InputError&) {
     kill_all();
     throw;
   }
 }
 
-WorkerProcesses::~WorkerProcesses() { kill_all(); }
-
-void WorkerProcesses::start(const std::string& program, const std::string& folder, int index) {
-  const int rank = rank_of(index);
-  std::vector<std::string> argument_texts = {program, "--job", folder, "--rank",
-                                             std::to_string(rank)};
+void WorkerProcesses::start(const ProcessCommand& command, int index) {
+  std::vector<std::string> argument_texts = command.words;
   std::vector<std::string> environment_texts = worker_environment();
   const std::vector<char*> arguments = pointers(argument_texts);
   const std::vector<char*> environment = pointers(environment_texts);
   Pipe out;
   Pipe error;
+  Socket input(command.has_input);
   const pid_t parent = getpid();
   const SignalsBlocked blocked;
   const pid_t pid = fork();
   if (pid < 0) fail_start("no process");
-  // Rank 0's standard output is the run's; what another rank prints there is for people.
   if (pid == 0) {
-    become_worker(parent, rank == 0 ? out.write_end : error.write_end, error.write_end,
-                  arguments.data(), environment.data());
+    become_worker(
+        parent,
+        {input.far_end, command.output_apart ? out.write_end : error.write_end, error.write_end},
+        arguments.data(), environment.data());
   }
   setpgid(pid, pid);  // here too: whichever comes first
   WorkerProcess& worker = workers_[static_cast<std::size_t>(index)];
   worker.pid = pid;
+  worker.input_pipe = std::exchange(input.near_end, -1);
   worker.out_pipe = std::exchange(out.read_end, -1);
   worker.error_pipe = std::exchange(error.read_end, -1);
+}
+
+void WorkerProcesses::write_input(int rank, const std::string& text) {
+  const int file = workers_[static_cast<std::size_t>(rank)].input_pipe;
+  // A few words: a socket takes them at once.
+  if (file >= 0) (void)!::send(file, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void WorkerProcesses::end_input(int rank) {
+  int& file = workers_[static_cast<std::size_t>(rank)].input_pipe;
+  if (file >= 0) close(std::exchange(file, -1));
 }
 
 bool WorkerProcesses::any_running() const {
@@ -214,7 +280,7 @@ void WorkerProcesses::read_pipe(int rank, bool error) {
   int& file = error ? worker.error_pipe : worker.out_pipe;
   LineBuffer& lines = error ? worker.error_lines : worker.out_lines;
   const LineSink sink = [&](const std::string& line) {
-    if (!error) return on_line_(line);
+    if (!error) return on_line_(rank_of(rank), line);
     worker.last_lines.push_back(line);
     if (worker.last_lines.size() > kLastLines) worker.last_lines.pop_front();
     if (on_error_line_) on_error_line_(rank_of(rank), line);
@@ -273,6 +339,7 @@ void WorkerProcesses::kill_all() {
       }
       worker.ended = true;
     }
+    if (worker.input_pipe >= 0) close(std::exchange(worker.input_pipe, -1));
     if (worker.out_pipe >= 0) close(std::exchange(worker.out_pipe, -1));
     if (worker.error_pipe >= 0) close(std::exchange(worker.error_pipe, -1));
   }

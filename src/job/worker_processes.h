@@ -28,7 +28,8 @@ class LineBuffer {
 
 struct WorkerProcess {
   pid_t pid = -1;
-  int out_pipe = -1;  // -1: closed
+  int input_pipe = -1;  // -1: closed, or it has none
+  int out_pipe = -1;
   int error_pipe = -1;
   LineBuffer out_lines;
   LineBuffer error_lines;
@@ -47,6 +48,13 @@ struct WorkerProcess {
   }
 };
 
+// A program with its arguments; found on PATH where its name has no slash.
+struct ProcessCommand {
+  std::vector<std::string> words;
+  bool output_apart = false;  // its standard output is handed on apart from its standard error
+  bool has_input = false;     // a pipe, open until end_input(); otherwise /dev/null
+};
+
 struct RankRange {
   int first = 0;
   int count = 0;
@@ -58,6 +66,9 @@ class WorkerProcesses {
  public:
   WorkerProcesses(const std::string& program, const std::string& folder, RankRange ranks,
                   LineSink on_line, RankLineSink on_error_line);
+  // [rank]: its command. The sinks are called with the rank.
+  WorkerProcesses(const std::vector<ProcessCommand>& commands, RankLineSink on_line,
+                  RankLineSink on_error_line);
   ~WorkerProcesses();
   WorkerProcesses(const WorkerProcesses&) = delete;
   WorkerProcesses& operator=(const WorkerProcesses&) = delete;
@@ -74,19 +85,24 @@ class WorkerProcesses {
   // Hands on what is left in the pipes. Requires: none is running.
   void drain();
 
+  // Whoever has ended does not read it, which is no error.
+  void write_input(int rank, const std::string& text);
+  void end_input(int rank);
+
   // Sends a signal to a rank that runs, once.
   void send(int rank, int signal);
   void send_all(int signal);
 
  private:
-  void start(const std::string& program, const std::string& folder, int index);
+  void start_all(const std::vector<ProcessCommand>& commands);
+  void start(const ProcessCommand& command, int index);
   void read_pipe(int rank, bool error);
   void reap(WorkerProcess& worker);
   void kill_all();
 
   int first_rank_;
   std::vector<WorkerProcess> workers_;  // [index]
-  LineSink on_line_;
+  RankLineSink on_line_;
   RankLineSink on_error_line_;
 };
 

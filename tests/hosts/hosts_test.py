@@ -4,12 +4,16 @@ which starts one rank by torchrun's variables, in a random order and up to 3 s a
 those of the same ranks on one machine, all traffic goes over the one interface, and nothing listens
 on another.
 
+Then the same by `--hostfile`, with a script that enters a namespace in the place of ssh; and once
+more, where a rank is killed: its host and place are told, and nothing is left.
+
     hosts_test.py GRAPHPIPE [SEED]
 """
 import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -82,6 +86,50 @@ def run_on_hosts(program, folder, draw):
     return losses(results[0][0])
 
 
+def write_hostfile(folder):
+    """Hosts by their addresses, and what stands in for ssh."""
+    hosts = "".join(f"{namespaces.address(host)} slots=1\n" for host in range(namespaces.HOSTS))
+    (pathlib.Path(folder) / "hostfile").write_text(hosts)
+    shell = pathlib.Path(folder) / "shell"
+    shell.write_text('#!/bin/sh\n# 10.77.0.N is hostN-1\n'
+                     'exec ip netns exec "host$((${1##*.} - 1))" sh -c "$2"\n')
+    shell.chmod(0o700)
+    return ["--hostfile", "hostfile", "--ssh", str(shell), "--interface", namespaces.INTERFACE]
+
+
+def workers():
+    """{rank: process} of all workers: this program has a process namespace of its own."""
+    found = {}
+    for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = file.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0].endswith(b"graphpipe-worker"):
+            found[int(words[words.index(b"--rank") + 1])] = int(file.parent.name)
+    return found
+
+
+def check_hostfile(program, folder, expected):
+    flags = write_hostfile(folder)
+    done = subprocess.run([*train(program), *flags], cwd=folder, capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    assert losses(done.stdout) == expected
+    endless = [word if word != ITERATIONS else "1000000" for word in train(program)]
+    with subprocess.Popen([*endless, *flags], cwd=folder, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as run:
+        for line in run.stdout:
+            if json.loads(line).get("iteration") == 5:
+                os.kill(workers()[2], signal.SIGKILL)
+                break
+        errors = run.communicate()[1]
+    assert run.returncode == 3, errors
+    causes = [line for line in errors.splitlines() if "killed by signal 9" in line]
+    assert len(causes) == 1 and causes[0].startswith("error: rank 2 on "), errors
+    assert workers() == {}, workers()
+
+
 def main():
     namespaces.enter()
     program = str(pathlib.Path(sys.argv[1]).resolve())
@@ -104,6 +152,7 @@ def main():
                 if host > 0:
                     assert sent["lo"] == before[host]["lo"], f"host {host} sent over its loopback"
                 assert sent[namespaces.INTERFACE] > before[host][namespaces.INTERFACE] + 1000
+            check_hostfile(program, folder, expected)
             print("widths", widths, "losses", expected)
 
 
