@@ -96,21 +96,24 @@ ElasticResult run_elastic(const ElasticRun& run) {
     run.on_restart(why, devices_used(run.inputs[lost].plan), resume);
   };
   while (true) {
-    const std::string before = newest_or_none(run.checkpoints);
+    std::string seen = newest_or_none(run.checkpoints);
     LaunchResult result;
     try {
       result = run.run(run.inputs[lost], resume, [&](const std::string& line) {
         run.on_line(line);
-        if (lost > 0 && newest_or_none(run.checkpoints) != before) throw GrowBack{};
+        if (lost == 0) return;
+        const std::string newest = newest_or_none(run.checkpoints);
+        if (newest == std::exchange(seen, newest)) return;
+        if (!run.all_back || run.all_back()) throw GrowBack{};
       });
     } catch (const GrowBack&) {
       restart(0, "all ranks again, at a checkpoint");
       continue;
     }
-    if (result.exit_code == 0 || !result.struck || lost + 1 >= run.inputs.size()) {
-      return {std::move(result), lost};
-    }
-    restart(lost + 1, result.first_cause);
+    if (result.exit_code == 0 || !result.struck) return {std::move(result), lost};
+    const std::size_t now_lost = run.count_lost ? run.count_lost(result) : lost + 1;
+    if (now_lost >= run.inputs.size()) return {std::move(result), lost};
+    restart(now_lost, result.first_cause);
   }
 }
 

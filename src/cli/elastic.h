@@ -32,6 +32,10 @@ struct ElasticRun {
   std::function<LaunchResult(const JobInputs&, const std::string& resume, const LineSink& on_line)>
       run;
   LineSink on_line;
+  // After a loss: how many ranks fewer there are to be. Empty: one fewer than before.
+  std::function<std::size_t(const LaunchResult&)> count_lost = {};
+  // Whether all ranks can run again; asked once a checkpoint. Empty: they always can.
+  std::function<bool()> all_back = {};
   // Told before the run goes on with other ranks: a sentence why, and with how many.
   std::function<void(const std::string& why, int ranks, const std::string& resume)> on_restart;
 };
@@ -42,7 +46,7 @@ struct ElasticResult {
 };
 
 // Where no checkpoint is there yet, it begins again. Grows back at the first checkpoint that is
-// made with fewer ranks: a local rank can always be started again.
+// made with fewer ranks when all are back.
 ElasticResult run_elastic(const ElasticRun& run);
 
 }  // namespace graphpipe

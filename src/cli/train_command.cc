@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <variant>
@@ -28,6 +30,7 @@
 #include "job/launcher.h"
 #include "models/onnx/export.h"
 #include "plan/calibration.h"
+#include "plan/plan_json.h"
 #include "plan/weight_versions.h"
 #include "report/text_report.h"
 
@@ -301,26 +304,6 @@ void check_emulate_flags(const TrainFlags& flags) {
   if (!flags.checkpoint.folder.empty()) refuse("--checkpoint-dir");
 }
 
-// Follows the ranks on the hosts of a file; what a run leaves, rank 0 leaves where it is.
-void run_head(const TrainFlags& flags, int ranks, std::int64_t per_epoch, CommandLine& line) {
-  const RemoteJob job = make_remote_job(flags.hostfile, ranks);
-  for (int rank = 0; rank < ranks; ++rank) {
-    const auto host = static_cast<std::size_t>(job.host_of[static_cast<std::size_t>(rank)]);
-    print_note(fmt::format("rank {} of {} on {}", rank, ranks, job.hosts[host].host));
-  }
-  TrainDisplay display(line.json, per_epoch, flags.train.iterations);
-  const LaunchResult result = run_remote(
-      job, [&](const std::string& text) { display.show(text); },
-      [](int rank, const std::string& text) { fmt::print(stderr, "rank {}: {}\n", rank, text); });
-  display.end();
-  if (result.exit_code != 0) {
-    print_failure(result);
-    line.exit_code = result.exit_code;
-  } else if (!line.json) {
-    print_out(done_text(display.done()));
-  }
-}
-
 constexpr int kMostRanksLost = 2;
 
 void check_elastic(const TrainFlags& flags, const LaunchPlan& launch) {
@@ -332,8 +315,8 @@ void check_elastic(const TrainFlags& flags, const LaunchPlan& launch) {
   if (flags.emulate) refuse("does not go with --emulate");
   if (!flags.calibrate.empty()) refuse("does not go with --calibrate: the plan may change");
   if (!flags.train.trace_path.empty()) refuse("does not go with --trace: the plan may change");
-  if (launch.launcher != Launcher::kNone || !flags.hostfile.file.empty()) {
-    refuse("is for ranks that this process starts itself, here");
+  if (launch.launcher != Launcher::kNone) {
+    refuse("is for ranks that this process starts itself, here or by --hostfile");
   }
 }
 
@@ -343,6 +326,115 @@ void tell_restart(bool json, const std::string& why, int ranks, const std::strin
   if (!json) return;
   print_out(restart_line(why, ranks, resume));
   std::fflush(stdout);
+}
+
+// Ranks on the hosts of a file, of which some may be gone.
+class HostRanks {
+ public:
+  HostRanks(const TrainFlags& flags, const LoadedPlan& loaded)
+      : flags_(flags),
+        all_(make_remote_job(flags.hostfile, devices_used(loaded.plan))),
+        plan_(loaded.plan),
+        is_down_(all_.hosts.size(), false) {}
+
+  LaunchResult run(const JobInputs& inputs, const std::string& resume, const LineSink& on_line) {
+    RemoteJob job = all_;
+    job.hosts = hosts_up();
+    job.host_of = place_ranks(job.hosts, devices_used(inputs.plan), flags_.hostfile.file);
+    if (flags_.elastic) job.command = command_for(inputs, resume);
+    placed_.clear();
+    for (std::size_t rank = 0; rank < job.host_of.size(); ++rank) {
+      placed_.push_back(job.hosts[static_cast<std::size_t>(job.host_of[rank])].host);
+      print_note(fmt::format("rank {} of {} on {}", rank, job.host_of.size(), placed_.back()));
+    }
+    return run_remote(job, on_line, [](int rank, const std::string& text) {
+      fmt::print(stderr, "rank {}: {}\n", rank, text);
+    });
+  }
+
+  // The host of the rank that was struck takes none until it answers.
+  std::size_t count_lost(const LaunchResult& result) {
+    for (std::size_t h = 0; h < all_.hosts.size(); ++h) {
+      if (all_.hosts[h].host == placed_.at(static_cast<std::size_t>(result.rank))) {
+        is_down_[h] = true;
+      }
+    }
+    std::size_t slots = 0;
+    for (const HostSlots& host : hosts_up()) slots += static_cast<std::size_t>(host.slots);
+    const auto ranks = static_cast<std::size_t>(devices_used(plan_));
+    return ranks - std::min(slots, ranks);
+  }
+
+  bool all_back() {
+    constexpr double kAnswerS = 5;
+    for (std::size_t h = 0; h < all_.hosts.size(); ++h) {
+      if (is_down_[h] && !host_answers(all_, all_.hosts[h].host, kAnswerS)) return false;
+    }
+    is_down_.assign(is_down_.size(), false);
+    return true;
+  }
+
+ private:
+  std::vector<HostSlots> hosts_up() const {
+    std::vector<HostSlots> up;
+    for (std::size_t h = 0; h < all_.hosts.size(); ++h) {
+      if (!is_down_[h]) up.push_back(all_.hosts[h]);
+    }
+    return up;
+  }
+
+  // The ranks read the plan in the folder of the checkpoints, which all hosts share.
+  std::vector<std::string> command_for(const JobInputs& inputs, const std::string& resume) const {
+    const std::string& folder = flags_.train.checkpoint.folder;
+    const std::string path =
+        fmt::format("{}/elastic-{}.plan.json", folder, devices_used(inputs.plan));
+    std::filesystem::create_directories(folder);
+    write_file(path, to_json(inputs.plan, inputs.graph));
+    std::vector<std::string> command;
+    for (const std::string& word : all_.command) {
+      if (word == "--elastic" || word == "--resume") continue;
+      command.push_back(word == flags_.plan ? path : word);
+    }
+    if (!resume.empty()) command.emplace_back("--resume");
+    return command;
+  }
+
+  const TrainFlags& flags_;
+  RemoteJob all_;
+  const Plan& plan_;
+  std::vector<bool> is_down_;        // [host]
+  std::vector<std::string> placed_;  // [rank]: its host, as it runs now
+};
+
+// Follows the ranks on the hosts of a file; what a run leaves, rank 0 leaves where it is.
+void run_head(const TrainFlags& flags, const LoadedPlan& loaded, std::int64_t per_epoch,
+              CommandLine& line) {
+  HostRanks ranks(flags, loaded);
+  TrainDisplay display(line.json, per_epoch, flags.train.iterations);
+  ElasticRun elastic;
+  elastic.inputs = plans_for_fewer(loaded, flags.elastic ? kMostRanksLost : 0, "--elastic");
+  elastic.checkpoints = flags.train.checkpoint.folder;
+  elastic.resume = flags.train.checkpoint.resume;
+  elastic.run = [&](const JobInputs& inputs, const std::string& resume, const LineSink& on_line) {
+    return ranks.run(inputs, resume, on_line);
+  };
+  elastic.on_line = [&](const std::string& text) { display.show(text); };
+  if (flags.elastic) {
+    elastic.count_lost = [&](const LaunchResult& result) { return ranks.count_lost(result); };
+    elastic.all_back = [&] { return ranks.all_back(); };
+  }
+  elastic.on_restart = [&](const std::string& why, int count, const std::string& resume) {
+    display.end();
+    tell_restart(line.json, why, count, resume);
+  };
+  const auto [result, lost] = run_elastic(elastic);
+  display.end();
+  if (result.exit_code != 0) {
+    print_failure(result);
+    line.exit_code = result.exit_code;
+  } else if (!line.json) {
+    print_out(done_text(display.done()));
+  }
 }
 
 void run_train(TrainFlags flags, CommandLine& line) {
@@ -392,7 +484,7 @@ void run_train(TrainFlags flags, CommandLine& line) {
       (train_samples + loaded.plan.mini_batch - 1) / loaded.plan.mini_batch;
   choose_checkpoint(flags.checkpoint, loaded.plan, loaded.graph, *dataset, per_epoch, flags.train);
   if (is_asynchronous(loaded.plan.weights)) print_note(steps_late_note(loaded.plan));
-  if (is_head) return run_head(flags, devices_used(loaded.plan), per_epoch, line);
+  if (is_head) return run_head(flags, loaded, per_epoch, line);
   const JobFolder folder;
   if (launch.launcher == Launcher::kHostfile) end_with_head();
   Job job;

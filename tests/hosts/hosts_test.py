@@ -86,17 +86,6 @@ def run_on_hosts(program, folder, draw):
     return losses(results[0][0])
 
 
-def write_hostfile(folder):
-    """Hosts by their addresses, and what stands in for ssh."""
-    hosts = "".join(f"{namespaces.address(host)} slots=1\n" for host in range(namespaces.HOSTS))
-    (pathlib.Path(folder) / "hostfile").write_text(hosts)
-    shell = pathlib.Path(folder) / "shell"
-    shell.write_text('#!/bin/sh\n# 10.77.0.N is hostN-1\n'
-                     'exec ip netns exec "host$((${1##*.} - 1))" sh -c "$2"\n')
-    shell.chmod(0o700)
-    return ["--hostfile", "hostfile", "--ssh", str(shell), "--interface", namespaces.INTERFACE]
-
-
 def workers():
     """{rank: process} of all workers: this program has a process namespace of its own."""
     found = {}
@@ -111,7 +100,7 @@ def workers():
 
 
 def check_hostfile(program, folder, expected):
-    flags = write_hostfile(folder)
+    flags = namespaces.write_hostfile(folder)
     done = subprocess.run([*train(program), *flags], cwd=folder, capture_output=True, text=True,
                           check=False)
     assert done.returncode == 0, done.stderr

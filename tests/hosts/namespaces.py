@@ -6,7 +6,9 @@ process. Used by the tests of this folder; by itself it says what the kernel all
     namespaces.py            prints what there is; exit status 77 where it is not enough
 """
 import os
+import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -57,6 +59,38 @@ def inside(host, *words):
     return ["ip", "netns", "exec", name(host), *words]
 
 
+def add_host(host):
+    run("ip", "netns", "add", name(host))
+    run("ip", "link", "add", f"v{host}", "type", "veth", "peer", "name", INTERFACE, "netns",
+        name(host))
+    run("ip", "link", "set", f"v{host}", "master", "br0", "up")
+    run("ip", "-n", name(host), "address", "add", f"{address(host)}/24", "dev", INTERFACE)
+    run("ip", "-n", name(host), "link", "set", INTERFACE, "up")
+    run("ip", "-n", name(host), "link", "set", "lo", "up")
+
+
+def take_host_away(host):
+    """With all that runs there."""
+    for process in run("ip", "netns", "pids", name(host)).stdout.split():
+        try:
+            os.kill(int(process), signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    run("ip", "link", "del", f"v{host}")
+    run("ip", "netns", "del", name(host))
+
+
+def write_hostfile(folder):
+    """Hosts by their addresses, and what stands in for ssh. Returns train's flags for them."""
+    (pathlib.Path(folder) / "hostfile").write_text(
+        "".join(f"{address(host)} slots=1\n" for host in range(HOSTS)))
+    shell = pathlib.Path(folder) / "shell"
+    shell.write_text('#!/bin/sh\n# 10.77.0.N is hostN-1\n'
+                     'exec ip netns exec "host$((${1##*.} - 1))" sh -c "$2"\n')
+    shell.chmod(0o700)
+    return ["--hostfile", "hostfile", "--ssh", str(shell), "--interface", INTERFACE]
+
+
 def set_up(hosts=HOSTS, rate=RATE):
     """Makes the hosts. Returns a sentence on what limits their links."""
     try:
@@ -65,13 +99,7 @@ def set_up(hosts=HOSTS, rate=RATE):
         run("ip", "link", "add", "br0", "type", "bridge")
         run("ip", "link", "set", "br0", "up")
         for host in range(hosts):
-            run("ip", "netns", "add", name(host))
-            run("ip", "link", "add", f"v{host}", "type", "veth", "peer", "name", INTERFACE,
-                "netns", name(host))
-            run("ip", "link", "set", f"v{host}", "master", "br0", "up")
-            run("ip", "-n", name(host), "address", "add", f"{address(host)}/24", "dev", INTERFACE)
-            run("ip", "-n", name(host), "link", "set", INTERFACE, "up")
-            run("ip", "-n", name(host), "link", "set", "lo", "up")
+            add_host(host)
     except subprocess.CalledProcessError as error:
         skip(f"the kernel does not allow it: {' '.join(error.cmd)}: {error.stderr.strip()}")
     shape = ("root", "tbf", "rate", rate, "burst", "64kb", "latency", "400ms")

@@ -43,6 +43,17 @@ class RemoteRun {
     }
   }
 
+  ~RemoteRun() {
+    leaving_ = true;
+    const double begin_s = monotonic_s();
+    for (int rank = 0; rank < processes_.count(); ++rank) processes_.end_input(rank);
+    while (processes_.any_running() && monotonic_s() - begin_s < kInputEndedS) {
+      processes_.poll_once(kPollMs);
+    }
+  }
+  RemoteRun(const RemoteRun&) = delete;
+  RemoteRun& operator=(const RemoteRun&) = delete;
+
   LaunchResult run() {
     while (processes_.any_running()) {
       processes_.poll_once(kPollMs);
@@ -72,6 +83,7 @@ class RemoteRun {
   }
 
   void hear(int rank, const std::string& line) {
+    if (leaving_) return;
     if (const auto place = parse_rendezvous_line(line); place && rank == 0) {
       for (int other = 1; other < processes_.count(); ++other) {
         processes_.write_input(other, *place + "\n");
@@ -90,7 +102,7 @@ class RemoteRun {
 
   // What it ends with is told once, as the cause.
   void hear_error(int rank, const std::string& line) {
-    if (!line.starts_with("error: ") && on_error_line_) on_error_line_(rank, line);
+    if (!leaving_ && !line.starts_with("error: ") && on_error_line_) on_error_line_(rank, line);
   }
 
   void add_cause(Weight weight, LaunchResult result) {
@@ -153,6 +165,7 @@ class RemoteRun {
   std::optional<double> failed_at_s_;
   bool inputs_ended_ = false;
   bool interrupted_ = false;
+  bool leaving_ = false;
   WorkerProcesses processes_;
 };
 
@@ -179,6 +192,16 @@ std::vector<std::string> remote_command(const RemoteJob& job, int rank) {
   words.push_back(job.hosts[static_cast<std::size_t>(host)].host);
   words.push_back(line);
   return words;
+}
+
+bool host_answers(const RemoteJob& job, const std::string& host, double timeout_s) {
+  ProcessCommand command{.words = job.shell};
+  command.words.push_back(host);
+  command.words.emplace_back("true");
+  const double begin_s = monotonic_s();
+  WorkerProcesses process({command}, [](int, const std::string&) {}, {});
+  while (process.any_running() && monotonic_s() - begin_s < timeout_s) process.poll_once(kPollMs);
+  return process[0].ended && process[0].exit_code == 0 && process[0].exit_signal == 0;
 }
 
 LaunchResult run_remote(const RemoteJob& job, const LineSink& on_line,

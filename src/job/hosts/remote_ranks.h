@@ -37,9 +37,13 @@ std::vector<std::string> remote_command(const RemoteJob& job, int rank);
 
 // Starts all ranks, hands on what rank 0 says and, by rank, what they write to standard error, and
 // returns when all have ended: as run_workers() does, also about signals. The first cause is the
-// first of a rank's that is not merely the loss of another.
+// first of a rank's that is not merely the loss of another. Where `on_line` throws, all ranks end
+// first.
 LaunchResult run_remote(const RemoteJob& job, const LineSink& on_line,
                         const RankLineSink& on_error_line);
+
+// Whether a command runs on that host and ends well, within `timeout_s`.
+bool host_answers(const RemoteJob& job, const std::string& host, double timeout_s);
 
 // The line that a rank ends with where it failed, and what it says.
 std::string failure_line(const LaunchResult& result);
