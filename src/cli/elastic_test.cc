@@ -104,6 +104,35 @@ TEST_F(RunElastic, BeginsAgainWhereThereIsNoCheckpoint) {
                                    "run 1 from the beginning"));
 }
 
+// Of three hosts with a rank each and one to spare, say.
+TEST_F(RunElastic, AsManyAreLostAsTheHostsSay) {
+  std::size_t asked = 0;
+  run_.count_lost = [](const LaunchResult& result) {
+    return result.first_cause == "a" ? std::size_t{0} : std::size_t{2};
+  };
+  run_.all_back = [&] { return ++asked == 2; };
+  scripts_ = {[](const LineSink&) { return struck("a"); },
+              [](const LineSink&) { return struck("b"); },
+              [&](const LineSink& on_line) {
+                checkpoint(1);
+                on_line("1");
+                on_line("2");
+                EXPECT_EQ(asked, 1);  // once a checkpoint
+                checkpoint(3);
+                on_line("3");
+                ADD_FAILURE() << "it was to end here";
+                return LaunchResult{};
+              },
+              [](const LineSink&) { return LaunchResult{}; }};
+  EXPECT_EQ(run_elastic(run_).lost, 0);
+  EXPECT_THAT(
+      events_,
+      ElementsAre("run 3 from the beginning", "a: 3 from the beginning", "run 3 from the beginning",
+                  "b: 1 from the beginning", "run 1 from the beginning", "1", "2", "3",
+                  "all ranks again, at a checkpoint: 3 from iteration-000000000003",
+                  "run 3 from iteration-000000000003"));
+}
+
 TEST_F(RunElastic, AnErrorOfARankItselfEndsTheRun) {
   scripts_ = {[](const LineSink&) {
     LaunchResult result = struck("rank 1: loss is nan");
