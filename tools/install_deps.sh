@@ -18,6 +18,7 @@ packages=(
 )
 if [ "${1:-}" = "--checks" ]; then
   packages+=(clang-format clang-tidy-16
+    iproute2        # tests/hosts makes network namespaces with it
     chromium        # tests/report looks at the report's page in it; 122 MB, 40 s
     python3-torch)  # what python/graphpipe_export.py is held against; 27 MB with what it needs
 fi
