@@ -1,10 +1,15 @@
 #include "cost/task_memory.h"
 
 #include <algorithm>
-#include <map>
+#include <utility>
+
+#include "base/hash.h"
 
 namespace graphpipe {
 namespace {
+
+// TaskMemories forgets beyond so many operators, of all its tasks.
+constexpr std::size_t kMostKeptOps = 4'000'000;
 
 bool has_trained_params(const Graph& graph, const Operator& op) {
   return std::ranges::any_of(op.params, [&](ParamId p) { return graph.param(p).trainable; });
@@ -96,11 +101,11 @@ class Walk {
   // its outputs. `rest`: see TaskMemory::rest_bytes.
   std::int64_t backward_bytes(bool ends, std::vector<std::int64_t>& rest) {
     waiting_.assign(graph_.tensors.size(), false);
-    std::map<ParamId, int> uses;
+    std::vector<int> uses(graph_.params.size(), 0);
     for (const OpId op : ops_) {
-      for (const ParamId param : graph_.op(op).params) ++uses[param];
+      for (const ParamId param : graph_.op(op).params) ++uses[param.index()];
     }
-    std::map<ParamId, int> left = uses;
+    std::vector<int> left = uses;
     std::int64_t now = 0;
     for (const OpId op : ops_) {
       now += outputs_bytes(op, [&](TensorId t) { return needs_[t.index()] && is_loss(graph_, t); });
@@ -121,10 +126,11 @@ class Walk {
       }
       now += made_to_wait(ops_[i]);
       for (const ParamId param : graph_.op(ops_[i]).params) {
-        if (!graph_.param(param).trainable || uses[param] == 1) continue;
+        const std::size_t p = param.index();
+        if (!graph_.param(param).trainable || uses[p] == 1) continue;
         const std::int64_t gradient = param_bytes(graph_.param(param));
-        if (left[param] == uses[param]) now += gradient;
-        if (--left[param] == 0) now -= gradient;
+        if (left[p] == uses[p]) now += gradient;
+        if (--left[p] == 0) now -= gradient;
       }
     }
     std::int64_t worst = 0;  // from the last operator of the backward to its first
@@ -224,6 +230,28 @@ TaskMemory task_memory(const CostModel& costs, const Graph& graph, const std::ve
   memory.input_half_bytes = walk.backward_bytes(/*ends=*/false, rest);
   memory.seed_bytes = walk.seed_bytes();
   memory.weight_half_bytes = walk.weight_half_bytes();
+  return memory;
+}
+
+std::size_t TaskMemories::Hash::operator()(const Task& task) const {
+  auto hash = static_cast<std::uint64_t>(task.samples);
+  for (const OpId op : task.ops) hash = (hash ^ op.index()) * 0x9e3779b97f4a7c15ULL;
+  return static_cast<std::size_t>(mix_bits(hash));
+}
+
+const TaskMemory& TaskMemories::of(const std::vector<OpId>& ops,
+                                   const std::vector<TensorId>& leaving, std::int64_t samples,
+                                   const DeviceType& device, bool in_halves) {
+  Task task{ops, leaving, samples, &device, in_halves};
+  if (const auto found = known_.find(task); found != known_.end()) return found->second;
+  if (kept_ops_ > kMostKeptOps) {
+    known_.clear();
+    kept_ops_ = 0;
+  }
+  kept_ops_ += ops.size();
+  TaskMemory& memory = known_[std::move(task)];
+  memory = task_memory(costs_, graph_, needs_, ops, leaving, samples, device, in_halves);
+  memory.rest_bytes = {};
   return memory;
 }
 

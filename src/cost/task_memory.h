@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "cost/cost_model.h"
@@ -40,6 +41,37 @@ struct TaskMemory {
 TaskMemory task_memory(const CostModel& costs, const Graph& graph, const std::vector<bool>& needs,
                        const std::vector<OpId>& ops, const std::vector<TensorId>& leaving,
                        std::int64_t samples, const DeviceType& device, bool in_halves = false);
+
+// The same for callers that ask often about sets of operators that come again: what was worked out
+// is kept, up to a fixed amount. Without rest_bytes.
+class TaskMemories {
+ public:
+  // All must outlive it; the devices that it is asked for too.
+  TaskMemories(const CostModel& costs, const Graph& graph, const std::vector<bool>& needs)
+      : costs_(costs), graph_(graph), needs_(needs) {}
+  // Valid until the next call.
+  const TaskMemory& of(const std::vector<OpId>& ops, const std::vector<TensorId>& leaving,
+                       std::int64_t samples, const DeviceType& device, bool in_halves);
+
+ private:
+  struct Task {
+    std::vector<OpId> ops;
+    std::vector<TensorId> leaving;
+    std::int64_t samples = 0;
+    const DeviceType* device = nullptr;
+    bool in_halves = false;
+    friend bool operator==(const Task&, const Task&) = default;
+  };
+  struct Hash {
+    std::size_t operator()(const Task& task) const;
+  };
+
+  const CostModel& costs_;
+  const Graph& graph_;
+  const std::vector<bool>& needs_;
+  std::unordered_map<Task, TaskMemory, Hash> known_;
+  std::size_t kept_ops_ = 0;  // of all that is known
+};
 
 // Of what the stage reads and does not make, what is kept, ascending.
 std::vector<TensorId> kept_inputs(const CostModel& costs, const Graph& graph,

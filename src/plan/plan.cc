@@ -88,13 +88,13 @@ std::vector<StageEdge> data_edges(const Graph& graph, const std::vector<bool>& n
   for (std::size_t i = 0; i < graph.op_count(); ++i) {
     const Operator& op = graph.ops[i];
     const StageId to = owner[i];
-    // A metric reads a tensor without answering with a gradient.
-    const bool answers = has_backward(op, needs);
     for (const TensorId in : op.inputs) {
       const OpId producer = graph.tensor(in).producer;
       if (!producer.valid()) continue;
       const StageId from = owner[producer.index()];
       if (from == to || !from.valid() || !to.valid()) continue;
+      // A metric reads a tensor without answering with a gradient.
+      const bool answers = has_backward(op, needs);
       StageEdge& edge = edges[{from, to}];
       edge.from = from;
       edge.to = to;

@@ -385,11 +385,13 @@ std::int64_t channel_window_samples(const Plan& plan, const StageEdge& edge) {
 
 StageMemory stage_memory(const Plan& plan, const Graph& graph, const CostModel& costs,
                          const DeviceType& device, StageId id) {
-  return stage_memory(plan, graph, training_facts(costs, graph, device), costs, device, id);
+  const TrainingFacts facts = training_facts(costs, graph, device);
+  TaskMemories tasks(costs, graph, facts.needs);
+  return stage_memory(plan, graph, facts, tasks, device, id);
 }
 
 StageMemory stage_memory(const Plan& plan, const Graph& graph, const TrainingFacts& facts,
-                         const CostModel& costs, const DeviceType& device, StageId id) {
+                         TaskMemories& task_memories, const DeviceType& device, StageId id) {
   const Stage& stage = plan.stage(id);
   const std::vector<bool>& needs = facts.needs;
   const bool shares = shares_devices(plan);
@@ -397,8 +399,8 @@ StageMemory stage_memory(const Plan& plan, const Graph& graph, const TrainingFac
   const bool backward = has_backward(graph, needs, stage);
   const std::int64_t tasks = tasks_held(plan, graph, needs, id, shares);
   StageMemory memory = stage_static_memory(graph, stage.ops, plan.optimizer);
-  const TaskMemory task = task_memory(costs, graph, needs, stage.ops, leaving_tensors(plan, id),
-                                      samples, device, plan.schedule == ScheduleKind::kZbH1);
+  const TaskMemory& task = task_memories.of(stage.ops, leaving_tensors(plan, id), samples, device,
+                                            plan.schedule == ScheduleKind::kZbH1);
   const std::int64_t saved = task.saved_bytes;
   const std::int64_t beside = kept_messages_bytes(plan, id, samples);
   memory.saved_bytes = tasks * (saved + beside);

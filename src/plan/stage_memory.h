@@ -97,8 +97,9 @@ std::int64_t channel_window_samples(const Plan& plan, const StageEdge& edge);
 // several stages, of what each adds.
 StageMemory stage_memory(const Plan& plan, const Graph& graph, const CostModel& costs,
                          const DeviceType& device, StageId stage);
-// The same for callers that ask often: `facts` is training_facts() of the graph.
+// The same for callers that ask often: `facts` is training_facts() of the graph, `task_memories`
+// are the costs'.
 StageMemory stage_memory(const Plan& plan, const Graph& graph, const TrainingFacts& facts,
-                         const CostModel& costs, const DeviceType& device, StageId stage);
+                         TaskMemories& task_memories, const DeviceType& device, StageId stage);
 
 }  // namespace graphpipe

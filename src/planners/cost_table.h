@@ -38,6 +38,8 @@ class CostTable {
       : problem_(&problem),
         device_(std::move(device)),
         facts_(training_facts(*problem.costs, *problem.graph, device_)) {}
+  CostTable(const CostTable&) = delete;  // tasks_ knows facts_
+  CostTable& operator=(const CostTable&) = delete;
 
   // Over `samples` samples on one rank.
   const Column& at(std::int64_t samples);
@@ -46,12 +48,14 @@ class CostTable {
   const Problem& problem() const { return *problem_; }
   const DeviceType& device() const { return device_; }
   const TrainingFacts& facts() const { return facts_; }
+  TaskMemories& task_memories() { return task_memories_; }
   const std::vector<OpId>& readers(TensorId tensor);
 
  private:
   const Problem* problem_;
   DeviceType device_;
   TrainingFacts facts_;
+  TaskMemories task_memories_{*problem_->costs, *problem_->graph, facts_.needs};
   std::map<std::int64_t, Column> columns_;
   std::vector<std::vector<OpId>> readers_;  // [tensor]; empty: not asked yet
   std::map<int, CostTable> by_type_;        // where the cluster has several

@@ -17,9 +17,10 @@ std::string PlanOptions::text() const {
 bool plans_streams(const Problem& problem) { return is_asynchronous(problem.options.weights); }
 
 StageMemory fit_by_recompute(Plan& plan, const Problem& problem, const TrainingFacts& facts,
-                             const DeviceType& device, StageId id, std::int64_t limit_bytes) {
+                             TaskMemories& task_memories, const DeviceType& device, StageId id,
+                             std::int64_t limit_bytes) {
   const auto memory = [&] {
-    return stage_memory(plan, *problem.graph, facts, *problem.costs, device, id);
+    return stage_memory(plan, *problem.graph, facts, task_memories, device, id);
   };
   const StageMemory kept = memory();
   if (!problem.options.recompute || kept.total() <= limit_bytes) return kept;
@@ -33,11 +34,13 @@ StageMemory fit_by_recompute(Plan& plan, const Problem& problem, const TrainingF
 
 FullestStage fit_stages(Plan& plan, const Problem& problem, const DeviceType& device) {
   const TrainingFacts facts = training_facts(*problem.costs, *problem.graph, device);
+  TaskMemories task_memories(*problem.costs, *problem.graph, facts.needs);
   FullestStage fullest;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const StageId stage(s);
     const std::int64_t bytes =
-        fit_by_recompute(plan, problem, facts, device, stage, device.memory_bytes).total();
+        fit_by_recompute(plan, problem, facts, task_memories, device, stage, device.memory_bytes)
+            .total();
     if (bytes > fullest.bytes) fullest = {stage, bytes};
   }
   return fullest;

@@ -76,9 +76,10 @@ const Planner& planner_named(const std::string& name);
 
 // Has the stage recompute where it has a backward and takes more than `limit_bytes` otherwise,
 // in so far as the options allow it. Returns what it then takes (stage_memory()).
-// `facts`: training_facts() of the problem's graph.
+// `facts` and `task_memories` are of the problem's graph and costs.
 StageMemory fit_by_recompute(Plan& plan, const Problem& problem, const TrainingFacts& facts,
-                             const DeviceType& device, StageId stage, std::int64_t limit_bytes);
+                             TaskMemories& task_memories, const DeviceType& device, StageId stage,
+                             std::int64_t limit_bytes);
 
 // The same for every stage, within the device's memory: the one that then takes the most.
 struct FullestStage {

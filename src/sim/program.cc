@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -59,13 +60,14 @@ StepKind step_kind(ActionKind kind) {
 class Compiler {
  public:
   Compiler(const Schedule& schedule, const Plan& plan, const Graph& graph, const Cluster& cluster,
-           const CostModel& costs)
+           const CostModel& costs, bool memory)
       : schedule_(schedule),
         plan_(plan),
         graph_(graph),
         cluster_(cluster),
         costs_(costs),
-        memory_facts_(std::make_shared<MemoryFacts>(schedule, plan, graph, costs)),
+        memory_facts_(memory ? std::make_shared<MemoryFacts>(schedule, plan, graph, costs)
+                             : nullptr),
         task_seconds_(schedule, plan, graph, cluster, costs),
         transfer_seconds_(schedule, cluster, costs) {}
 
@@ -159,17 +161,22 @@ class Compiler {
   void add_rank(RankId rank) {
     const RankProgram& program = schedule_.ranks[rank.index()];
     Program compiled;
-    MemoryRule memory(schedule_, plan_, graph_, cluster_, costs_, rank, memory_facts_);
-    compiled.static_bytes = memory.static_bytes();
+    std::optional<MemoryRule> memory;
+    if (memory_facts_ != nullptr) {
+      memory.emplace(schedule_, plan_, graph_, cluster_, costs_, rank, memory_facts_);
+      compiled.static_bytes = memory->static_bytes();
+    }
     const std::vector<Action>* sections[] = {&program.prologue, &program.period, &program.epilogue};
     for (int i = 0; i < 3; ++i) {
       compiled.sections[i].reserve(sections[i]->size());
       for (auto at = sections[i]->begin(); at != sections[i]->end();) {
         const Action& action = *at++;
         Step step = step_of(rank, action);
-        const MemoryEffect effect = memory.of(action);
-        step.held_bytes = effect.held_bytes;
-        step.task_bytes = effect.task_bytes;
+        if (memory) {
+          const MemoryEffect effect = memory->of(action);
+          step.held_bytes = effect.held_bytes;
+          step.task_bytes = effect.task_bytes;
+        }
         const auto within = at;
         while (at != sections[i]->end() && at->after.valid()) ++at;
         add_step(compiled.sections[i], rank, step, action, {within, at});
@@ -228,7 +235,7 @@ class Compiler {
   const Graph& graph_;
   const Cluster& cluster_;
   const CostModel& costs_;
-  std::shared_ptr<MemoryFacts> memory_facts_;
+  std::shared_ptr<MemoryFacts> memory_facts_;  // null: memory is not asked for
   Programs out_;
   std::map<MessageChannel, int> channel_index_;
   std::map<Port, int> port_index_;
@@ -256,8 +263,8 @@ double Clock::seconds(Ticks ticks) const {
 }
 
 Programs compile(const Schedule& lowered, const Plan& plan, const Graph& graph,
-                 const Cluster& cluster, const CostModel& costs) {
-  return Compiler(lowered, plan, graph, cluster, costs).compile();
+                 const Cluster& cluster, const CostModel& costs, bool memory) {
+  return Compiler(lowered, plan, graph, cluster, costs, memory).compile();
 }
 
 }  // namespace graphpipe

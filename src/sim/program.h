@@ -89,8 +89,8 @@ struct Programs {
   std::vector<int> pool_cores;
 };
 
-// Requires: a lowered schedule of the plan.
+// Requires: a lowered schedule of the plan. Without `memory` all bytes are 0.
 Programs compile(const Schedule& lowered, const Plan& plan, const Graph& graph,
-                 const Cluster& cluster, const CostModel& costs);
+                 const Cluster& cluster, const CostModel& costs, bool memory = true);
 
 }  // namespace graphpipe

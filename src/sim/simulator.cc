@@ -29,7 +29,7 @@ std::string stall_message(const Engine& engine, const Schedule& lowered, const P
 Trace run(const Schedule& lowered, const Plan& plan, const Graph& graph, const Cluster& cluster,
           const CostModel& costs, SimulateOptions options, bool skip_repeats) {
   GP_CHECK(lowered.lowered, "only lowered schedules can be simulated");
-  const Programs programs = compile(lowered, plan, graph, cluster, costs);
+  const Programs programs = compile(lowered, plan, graph, cluster, costs, options.memory);
   std::unique_ptr<Recorder> recorder;
   if (options.events) recorder = std::make_unique<Recorder>(lowered, plan, programs.clock);
   Engine engine(programs, recorder.get());
@@ -63,7 +63,7 @@ Trace simulate_plan(const Plan& plan, const Graph& graph, const Cluster& cluster
 Trace simulate_samples(const Plan& plan, std::int64_t samples, const Graph& graph,
                        const Cluster& cluster, const CostModel& costs) {
   const Schedule lowered = lower(build_schedule(plan, graph, samples), plan, graph);
-  return run(lowered, plan, graph, cluster, costs, {}, /*skip_repeats=*/true);
+  return run(lowered, plan, graph, cluster, costs, {.memory = false}, /*skip_repeats=*/true);
 }
 
 SteadyState simulate_steady(const Plan& plan, const Graph& graph, const Cluster& cluster,

@@ -18,6 +18,7 @@ namespace graphpipe {
 
 struct SimulateOptions {
   bool events = false;  // keep Trace::events and Trace::memory
+  bool memory = true;   // count it; else RankUse::peak_memory_bytes is 0
 };
 
 // Requires: verified programs (a stall is an InternalError that names the ranks).
@@ -42,7 +43,8 @@ struct SteadyState {
 SteadyState simulate_steady(const Plan& plan, const Graph& graph, const Cluster& cluster,
                             const CostModel& costs);
 
-// An iteration over so many samples, or a stream of them, extrapolated.
+// How long an iteration over so many samples takes, or a stream of them: extrapolated, and without
+// memory.
 Trace simulate_samples(const Plan& plan, std::int64_t samples, const Graph& graph,
                        const Cluster& cluster, const CostModel& costs);
 

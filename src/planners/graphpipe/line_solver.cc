@@ -1,6 +1,7 @@
 #include "planners/graphpipe/line_solver.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "base/error.h"
@@ -33,6 +34,11 @@ Counts one_of(std::size_t classes, int branch_class) {
 }
 
 }  // namespace
+
+int LineSolution::open_below(int item) const {
+  const auto found = std::ranges::upper_bound(open, item, std::greater{});
+  return found == open.end() ? -1 : *found;
+}
 
 const ParallelPiece& LineSolver::parallel_at(const LineSolution& solution, int item) const {
   return pieces_.parallel(line_of(solution).items[at(item)].parallel);
@@ -82,11 +88,12 @@ BranchCosts& LineSolver::branches(int parallel, int given) {
 // Fills F from the line's end to its beginning. Requires: what the line ends with is in.
 void LineSolver::solve_items(LineSolution& solution) {
   const Line& line = line_of(solution);
-  solution.beaten.resize(line.items.size());
+  solution.longest.assign(at(costs_.width_count()), line.size());
+  solution.open = {line.size()};
   for (int p = line.size(); p-- > 0;) {
     add_runs(solution, p);
     if (line.items[at(p)].parallel >= 0) add_parallel(solution, p);
-    solution.beaten[at(p)] = beaten(solution.at[at(p)], solution.at[at(p + 1)]) ? 1 : 0;
+    if (!beaten(solution.at[at(p)], solution.at[at(p + 1)])) solution.open.push_back(p);
   }
 }
 
@@ -95,44 +102,47 @@ void LineSolver::solve_items(LineSolution& solution) {
 void LineSolver::add_runs(LineSolution& solution, int from) {
   const Line& line = line_of(solution);
   for (int width = 0; width < costs_.width_count(); ++width) {
-    int low = from;  // the longest run within the target ends in [low, high]
-    int high = line.size();
-    while (low < high) {
-      const int middle = (low + high + 1) / 2;
-      const bool fast = costs_.compute_tps_s(line.span(from, middle), width) <= target_s_;
-      fast ? low = middle : high = middle - 1;
+    // Runs that begin earlier end no later.
+    int& longest = solution.longest[at(width)];
+    while (longest > from && costs_.compute_tps_s(line.span(from, longest), width) > target_s_) {
+      --longest;
     }
-    for (int to = low; to > from; --to) {
-      bool all_fit = true;
-      add_runs_to(solution, from, to, width, all_fit);
-      if (!all_fit) continue;
-      while (to - 1 > from && solution.beaten[at(to - 1)] != 0) --to;
+    int to = longest;
+    while (to > from) {
+      const bool all_fit = add_runs_to(solution, from, to, width);
+      to = all_fit ? solution.open_below(to) : to - 1;
     }
   }
 }
 
-void LineSolver::add_runs_to(LineSolution& solution, int from, int to, int width, bool& all_fit) {
+// Returns whether no shorter run is better before what is no better than what follows this one.
+bool LineSolver::add_runs_to(LineSolution& solution, int from, int to, int width) {
   const Frontier& behind = solution.at[at(to)];
-  if (behind.empty()) return;
+  Frontier& here = solution.at[at(from)];
+  const auto entry_before = [&](const Entry& next) {
+    return Entry{costs_.level_above(next.level, width), next.devices + costs_.width(width), {}};
+  };
+  const auto may_help = [&](const Entry& entry) {
+    return entry.devices <= costs_.device_count() && !beaten(here, entry.level, entry.devices);
+  };
+  if (std::ranges::none_of(behind, may_help, entry_before)) return true;
   const Line& line = line_of(solution);
   const StageSums& sums = tables_.run(line.line_class, from, to);
   const Span spans[] = {line.span(from, to)};
-  if (costs_.tps_s(sums, spans, width) > target_s_) {
-    all_fit = false;
-    return;
-  }
+  if (costs_.tps_s(sums, spans, width) > target_s_) return false;
   work_ += static_cast<std::int64_t>(behind.size());
+  bool all_fit = true;
   for (std::size_t e = 0; e < behind.size(); ++e) {
-    const int devices = behind[e].devices + costs_.width(width);
-    const int level = costs_.level_above(behind[e].level, width);
-    if (devices > costs_.device_count() || beaten(solution.at[at(from)], level, devices)) continue;
-    if (!costs_.fits(sums, spans, width, level, target_s_)) {
+    Entry entry = entry_before(behind[e]);
+    if (!may_help(entry)) continue;
+    if (!costs_.fits(sums, spans, width, entry.level, target_s_)) {
       all_fit = false;
       continue;
     }
-    insert(solution.at[at(from)],
-           {level, devices, {Choice::Kind::kRun, to, width, static_cast<int>(e)}});
+    entry.choice = {Choice::Kind::kRun, to, width, static_cast<int>(e)};
+    insert(here, entry);
   }
+  return all_fit;
 }
 
 void LineSolver::add_parallel(LineSolution& solution, int item) {

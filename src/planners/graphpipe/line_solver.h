@@ -71,9 +71,13 @@ struct Combination {
 struct LineSolution {
   int line = -1;             // its class's first
   std::vector<Frontier> at;  // [item]: F; one more for the line's end
-  std::vector<char> beaten;  // [item]: whether at[item + 1] is as good
+  std::vector<int> open;     // items that the next one is not as good as, from the line's end
+  std::vector<int> longest;  // [width]: where the longest run from the item at hand ends
   std::vector<Combination> combinations;
   std::map<int, std::vector<Anchor>> anchors;  // [item]
+
+  // The next of `open` before this item; -1: none.
+  int open_below(int item) const;
 };
 
 class LineSolver {
@@ -92,7 +96,7 @@ class LineSolver {
  private:
   void solve_items(LineSolution& solution);
   void add_runs(LineSolution& solution, int from);
-  void add_runs_to(LineSolution& solution, int from, int to, int width, bool& all_fit);
+  bool add_runs_to(LineSolution& solution, int from, int to, int width);
   void add_parallel(LineSolution& solution, int item);
   void make_anchors(LineSolution& solution, int item);
   void add_tail_anchor(LineSolution& solution, int item, int branch_class, int level);

@@ -58,7 +58,7 @@ PlanDraft estimate_draft(const Problem& problem, const Pieces& pieces, const Sta
   return {costs.micro_batch(), std::move(strategy), steady + reduction};
 }
 
-Plan make_plan(const CostTable& table, const Plan& empty, const Pieces& pieces,
+Plan make_plan(CostTable& table, const Plan& empty, const Pieces& pieces,
                const StageCosts& costs, const PlanDraft& draft) {
   const Problem& problem = table.problem();
   Plan plan = empty;
@@ -82,8 +82,8 @@ Plan make_plan(const CostTable& table, const Plan& empty, const Pieces& pieces,
   }
   if (!problem.options.recompute) return plan;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    fit_by_recompute(plan, problem, table.facts(), table.device(), StageId(s),
-                     table.device().memory_bytes);
+    fit_by_recompute(plan, problem, table.facts(), table.task_memories(), table.device(),
+                     StageId(s), table.device().memory_bytes);
   }
   return plan;
 }

@@ -45,8 +45,8 @@ bool PlanMemory::fits(const Plan& plan, StageId id) const {
       return true;
     }
   }
-  const CostTable& table = context_.columns.table();
-  return stage_memory(plan, *table.problem().graph, table.facts(), *table.problem().costs,
+  CostTable& table = context_.columns.table();
+  return stage_memory(plan, *table.problem().graph, table.facts(), table.task_memories(),
                       table.device(), id)
              .total() <= costs_.memory_limit_bytes();
 }
