@@ -80,6 +80,10 @@ class RankReductions {
         needs_(needs),
         readers_(readers),
         own_(own) {
+    for (const DeviceId device : plan.stage(own.stage).devices) {
+      stage_ranks_.push_back(schedule.rank_of(device));
+    }
+    std::ranges::sort(stage_ranks_);
     for (std::size_t b = 0; b < schedule.buckets.size(); ++b) {
       if (std::ranges::binary_search(schedule.buckets[b].ranks, rank)) {
         left_.push_back(static_cast<int>(b));
@@ -153,12 +157,8 @@ class RankReductions {
   }
 
   bool may_wait_within(int index) const {
-    const Stage& stage = plan_.stage(own_.stage);
-    if (stage.replication != Replication::kSplit) return false;
-    return bucket(index).ranks.size() == stage.devices.size() &&
-           std::ranges::all_of(stage.devices, [&](DeviceId device) {
-             return std::ranges::binary_search(bucket(index).ranks, schedule_.rank_of(device));
-           });
+    return plan_.stage(own_.stage).replication == Replication::kSplit &&
+           bucket(index).ranks == stage_ranks_;
   }
 
   const Schedule& schedule_;
@@ -167,8 +167,9 @@ class RankReductions {
   const std::vector<bool>& needs_;    // [tensor]
   const std::vector<OpId>& readers_;  // [bucket]: first_readers() of the rank's first stage
   Placement own_;
-  std::deque<int> left_;    // buckets that are to start
-  std::deque<int> on_way_;  // that are to be waited for
+  std::vector<RankId> stage_ranks_;  // ascending
+  std::deque<int> left_;             // buckets that are to start
+  std::deque<int> on_way_;           // that are to be waited for
 };
 
 // Where the rank's last backward stands: its section and the place behind it.

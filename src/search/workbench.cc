@@ -88,8 +88,8 @@ bool Workbench::stage_fits(const Plan& plan, StageId id) {
   const Cluster& cluster = *problem().cluster;
   return std::ranges::all_of(types_of(cluster, plan.stage(id)), [&](int type) {
     const DeviceType& device = cluster.types[static_cast<std::size_t>(type)];
-    return stage_memory(plan, graph(), table_.facts(), table_.task_memories(), device, id).total() <=
-           device.memory_bytes;
+    return stage_memory(plan, graph(), table_.facts(), table_.task_memories(), device, id)
+               .total() <= device.memory_bytes;
   });
 }
 

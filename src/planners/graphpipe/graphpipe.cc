@@ -28,6 +28,9 @@ constexpr double kHopeless = 1.5;
 // make up for it.
 constexpr double kWorthRefining = 1.1;
 
+// Of the others so many sizes are refined, those with the best estimates so far.
+constexpr std::size_t kMostRefined = 4;
+
 // Sizes whose least target alone takes so many times the best estimate, and all below them, are
 // not searched: smaller tasks are no more efficient.
 constexpr double kHopelessSize = 1.1;
@@ -95,6 +98,7 @@ class GraphPlanner {
   struct Size {
     std::unique_ptr<TargetSearch> search;
     double least_target_s = 0;
+    double best_s = 0;  // its drafts' best estimate
     std::vector<Strategy> front;
   };
   struct Candidate {
@@ -206,9 +210,11 @@ class GraphPlanner {
       }
       least_s = iteration_s(search->costs(), *least);
       std::vector<Strategy> front = front_strategies(*search, *least);
-      add_drafts(search->costs(), front);
-      found.push_back({std::move(search), *least, std::move(front)});
+      const double best_s = add_drafts(search->costs(), front);
+      found.push_back({std::move(search), *least, best_s, std::move(front)});
     }
+    std::ranges::stable_sort(found, {}, &Size::best_s);
+    if (found.size() > kMostRefined) found.resize(kMostRefined);
     for (const Size& size : found) refine(size);
     end();
   }
@@ -224,10 +230,14 @@ class GraphPlanner {
     return iteration_s(costs, costs.compute_tps_s(all, 0) / costs.device_count());
   }
 
-  void add_drafts(const StageCosts& costs, const std::vector<Strategy>& strategies) {
+  // Returns the best estimate of them.
+  double add_drafts(const StageCosts& costs, const std::vector<Strategy>& strategies) {
+    double best_s = std::numeric_limits<double>::infinity();
     for (const Strategy& strategy : strategies) {
       add_draft(estimate_draft(problem_, context_->pieces, costs, strategy));
+      best_s = std::min(best_s, drafts_.back().iteration_s);
     }
+    return best_s;
   }
   void add_draft(PlanDraft draft) {
     best_s_ = std::min(best_s_, draft.iteration_s);

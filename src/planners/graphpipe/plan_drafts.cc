@@ -58,8 +58,8 @@ PlanDraft estimate_draft(const Problem& problem, const Pieces& pieces, const Sta
   return {costs.micro_batch(), std::move(strategy), steady + reduction};
 }
 
-Plan make_plan(CostTable& table, const Plan& empty, const Pieces& pieces,
-               const StageCosts& costs, const PlanDraft& draft) {
+Plan make_plan(CostTable& table, const Plan& empty, const Pieces& pieces, const StageCosts& costs,
+               const PlanDraft& draft) {
   const Problem& problem = table.problem();
   Plan plan = empty;
   std::vector<int> widths;

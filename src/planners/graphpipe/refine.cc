@@ -123,14 +123,19 @@ class Refiner {
 
   // One more than the highest successor's; none where stages wait in a circle.
   std::optional<std::vector<int>> levels() const {
+    // Of the stages, each pair once: dependencies that follow one another are mostly alike.
+    std::vector<std::pair<int, int>> edges;
+    for (auto edge = dependencies_.rbegin(); edge != dependencies_.rend(); ++edge) {
+      const std::pair between{stage_of_[at(edge->first)], stage_of_[at(edge->second)]};
+      if (between.first == between.second) continue;
+      if (edges.empty() || edges.back() != between) edges.push_back(between);
+    }
     std::vector<int> level(stages_.size() + 1, 1);
     // Later positions first, so that mostly one round does. A circle never settles.
     for (std::size_t round = 0; round <= stages_.size() + 1; ++round) {
       bool changed = false;
-      for (auto edge = dependencies_.rbegin(); edge != dependencies_.rend(); ++edge) {
-        const int from = stage_of_[at(edge->first)];
-        const int to = stage_of_[at(edge->second)];
-        if (from == to || level[at(from)] > level[at(to)]) continue;
+      for (const auto& [from, to] : edges) {
+        if (level[at(from)] > level[at(to)]) continue;
         level[at(from)] = level[at(to)] + 1;
         changed = true;
       }
