@@ -20,7 +20,7 @@ PlanDraft estimate_draft(const Problem& problem, const Pieces& pieces, const Sta
 
 // With devices and edges; in-flight counts are the least, and stages recompute that do not fit
 // with them, in so far as the options allow it.
-Plan make_plan(CostTable& table, const Plan& empty, const Pieces& pieces,
-               const StageCosts& costs, const PlanDraft& draft);
+Plan make_plan(CostTable& table, const Plan& empty, const Pieces& pieces, const StageCosts& costs,
+               const PlanDraft& draft);
 
 }  // namespace graphpipe
