@@ -6,9 +6,8 @@
 #include <variant>
 
 #include "base/text.h"
-#include "cli/cli.h"
-#include "cli/command.h"
-#include "report/text_report.h"
+#include "cli/inputs.h"
+#include "cli/job_folder.h"
 
 namespace graphpipe {
 

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "cli/job_folder.h"
 #include "models/onnx/export.h"
 #include "plan/weight_versions.h"
 
