@@ -50,7 +50,6 @@ namespace graphpipe {
 namespace {
 
 constexpr int kBadInput = 2;
-constexpr int kRunFailed = 3;
 constexpr int kDefect = 70;
 constexpr const char* kOutOfMemory = "out of memory";
 // Ranks of a profile finish apart; a rank that is gone ends the job through the launcher.

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstring>
 
 namespace graphpipe {
 
@@ -16,6 +17,10 @@ double monotonic_s() {
 std::string host_name() {
   std::array<char, 256> name = {};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+std::string signal_text(int signal) {
+  return fmt::format("signal {} ({})", signal, strsignal(signal));
 }
 
 std::string fault_path(const std::string& folder, int rank) {

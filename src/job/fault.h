@@ -9,6 +9,9 @@
 
 namespace graphpipe {
 
+// The exit code of a process whose run failed; 2 is bad input, 70 a defect.
+inline constexpr int kRunFailed = 3;
+
 enum class FaultKind {
   kError,     // it went wrong here
   kPeerLost,  // merely the consequence of another rank's end
@@ -23,9 +26,9 @@ struct WorkerFault {
   std::int64_t iteration = -1;  // -1: none; likewise below
   int stage = -1;
   std::int64_t micro_batch = -1;
-  std::string action;  // "1B5"; "": none
-  double time_s = 0;   // monotonic_s() when it was noticed
-  int exit_code = 3;   // of the process: 2 bad input, 3 failed, 70 a defect
+  std::string action;          // "1B5"; "": none
+  double time_s = 0;           // monotonic_s() when it was noticed
+  int exit_code = kRunFailed;  // of the process
   friend bool operator==(const WorkerFault&, const WorkerFault&) = default;
 };
 
@@ -38,6 +41,9 @@ void write_fault(const std::string& folder, const WorkerFault& fault);
 std::optional<WorkerFault> read_fault(const std::string& folder, int rank);
 
 std::string host_name();  // of this machine
+
+// "signal 9 (Killed)".
+std::string signal_text(int signal);
 
 // "rank 2 on HOST (iteration 12, stage 1, micro-batch 5, 1B5): MESSAGE".
 std::string to_text(const WorkerFault& fault);

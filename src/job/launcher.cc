@@ -32,7 +32,6 @@ namespace {
 constexpr double kNoticeS = 0.3;
 constexpr double kTerminateS = 2.0;
 constexpr int kPollMs = 50;
-constexpr int kRunFailed = 3;
 
 // Why a rank failed, in the order of what may be the first cause: a signal from outside
 // explains every fault; a rank's own error explains that others lost it.
@@ -98,10 +97,7 @@ class Supervisor {
 
   LaunchResult result() const {
     if (SignalGuard::received() != 0 && interrupted_) {
-      return {kRunFailed,
-              fmt::format("ended by signal {} ({})", SignalGuard::received(),
-                          strsignal(SignalGuard::received())),
-              {}};
+      return {kRunFailed, "ended by " + signal_text(SignalGuard::received()), {}};
     }
     const std::vector<Cause> causes = collect_causes();
     if (causes.empty()) return {};
@@ -166,9 +162,7 @@ class Supervisor {
   std::optional<Cause> cause_of(int index) const {
     const WorkerProcess& worker = workers_[index];
     if (worker.stop_signal != 0) {
-      return own_cause(index, Cause::kSignal,
-                       fmt::format("stopped by signal {} ({})", worker.stop_signal,
-                                   strsignal(worker.stop_signal)));
+      return own_cause(index, Cause::kSignal, "stopped by " + signal_text(worker.stop_signal));
     }
     if (is_silent(index)) {
       Cause cause = own_cause(index, Cause::kSignal,
@@ -188,8 +182,7 @@ class Supervisor {
       // Those that we sent ourselves are no cause.
       if (worker.was_sent(worker.exit_signal)) return std::nullopt;
       return own_cause(index, class_of(worker.exit_signal),
-                       fmt::format("killed by signal {} ({}){}", worker.exit_signal,
-                                   strsignal(worker.exit_signal),
+                       fmt::format("killed by {}{}", signal_text(worker.exit_signal),
                                    worker.exit_signal == SIGKILL
                                        ? "; the system does that too when memory runs out"
                                        : ""));

@@ -9,8 +9,8 @@
 //                                                            TORCHELASTIC_RUN_ID
 //                                                            TORCHELASTIC_RESTART_COUNT
 //                                                            TORCHELASTIC_USE_AGENT_STORE
-//   open-mpi   OMPI_COMM_WORLD_RANK   OMPI_COMM_WORLD_SIZE   OMPI_COMM_WORLD_LOCAL_RANK,
-//   _LOCAL_SIZE
+//   open-mpi   OMPI_COMM_WORLD_RANK   OMPI_COMM_WORLD_SIZE   OMPI_COMM_WORLD_LOCAL_RANK
+//                                                            OMPI_COMM_WORLD_LOCAL_SIZE
 //                                                            PMIX_RANK PMIX_NAMESPACE
 //   pmi        PMI_RANK               PMI_SIZE               MPI_LOCALRANKID MPI_LOCALNRANKS
 //                                                            PMI_JOBID

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -23,7 +22,6 @@ constexpr double kNoticeS = 1.0;
 constexpr double kInputEndedS = 5.0;
 constexpr double kTerminateS = 7.0;
 constexpr int kPollMs = 50;
-constexpr int kRunFailed = 3;
 
 // What may be the first cause, in this order; within one kind who was heard first.
 enum class Weight { kStruck, kError, kPeerLost };
@@ -63,8 +61,7 @@ class RemoteRun {
     processes_.drain();
     note_failures();
     if (interrupted_) {
-      const int signal = SignalGuard::received();
-      return {kRunFailed, fmt::format("ended by signal {} ({})", signal, strsignal(signal)), {}};
+      return {kRunFailed, "ended by " + signal_text(SignalGuard::received()), {}};
     }
     if (causes_.empty()) return {};
     return std::ranges::min_element(causes_, {}, [](const auto& cause) { return cause.first; })
@@ -129,8 +126,7 @@ class RemoteRun {
     const bool said_why = !lines.empty() && lines.back().starts_with("error: ");
     const std::string why = said_why ? lines.back().substr(7)
                             : process.exit_signal != 0
-                                ? fmt::format("its shell was ended by signal {} ({})",
-                                              process.exit_signal, strsignal(process.exit_signal))
+                                ? "its shell was ended by " + signal_text(process.exit_signal)
                                 : fmt::format(
                                       "{} ended with {}; is the host reachable, and "
                                       "graphpipe at the same place there?",
