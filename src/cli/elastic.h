@@ -1,7 +1,8 @@
 // train --elastic: a run that goes on with the ranks that remain.
 //
-//   all ranks ── one is lost ──► fewer, from the last checkpoint ── the next checkpoint ──► all
-//   ranks
+//   all ranks ── one is lost ──► fewer, from the last checkpoint
+//       ▲                          │
+//       └──── the next checkpoint ─┘
 //
 // A rank is lost where something from outside ended, stopped or froze it (a kill, the system out of
 // memory, a host that is gone); an error of its own would come again, and ends the run.

@@ -6,8 +6,7 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "cli/cli.h"
-#include "cli/command.h"
+#include "cli/inputs.h"
 #include "plan/plan_json.h"
 
 namespace graphpipe {

@@ -73,16 +73,11 @@ void print_order_note(const Graph& graph) {
       fmt::format("the graph is not series-parallel: planned over {}", added_order_text(tree)));
 }
 
-// A chain of more stages holds so many tasks in flight that to simulate it takes longer than the
-// search.
-constexpr int kMostChainStages = 256;
-
 // What the graph of stages gains over the same stages in a chain, each with as many samples in
-// flight as the chain wants; "" where the plan is a chain, or a very long one.
+// flight as the chain wants; "" where the plan is a chain.
 std::string chain_text(const Plan& plan, const LoadedProblem& loaded) {
   const auto stages = static_cast<int>(plan.stages.size());
-  if (is_asynchronous(plan.weights) || shares_devices(plan) || pipeline_depth(plan) == stages ||
-      stages > kMostChainStages) {
+  if (is_asynchronous(plan.weights) || shares_devices(plan) || pipeline_depth(plan) == stages) {
     return "";
   }
   Plan chain = plan;

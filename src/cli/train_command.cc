@@ -126,7 +126,7 @@ void run_head(const TrainFlags& flags, const LoadedPlan& loaded, std::int64_t pe
 
 void run_train(TrainFlags flags, CommandLine& line) {
   check_flags(flags);
-  choose_on_nan(flags, flags.train);
+  choose_on_nan(flags);
   const bool is_head = !flags.hostfile.file.empty();
   const LaunchPlan launch = is_head ? LaunchPlan{} : find_launch(flags.launch);
   if (is_head && flags.launch.launcher != "auto") {
@@ -144,8 +144,8 @@ void run_train(TrainFlags flags, CommandLine& line) {
   check_calibrate(flags, loaded);
   check_stream(flags, loaded.plan);
   const std::string worker = require_worker();
-  choose_optimizer(flags, flags.train, loaded.plan);
-  choose_transport(flags, flags.train);
+  choose_optimizer(flags, loaded.plan);
+  choose_transport(flags);
   if (!is_head) check_ranks(flags, launch, devices_used(loaded.plan));
   if (flags.emulate) {
     if (flags.train.iterations == 0) flags.train.iterations = 1;

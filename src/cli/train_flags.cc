@@ -64,7 +64,8 @@ void check_flags(const TrainFlags& flags) {
   }
 }
 
-void choose_optimizer(const TrainFlags& flags, TrainOptions& train, Plan& plan) {
+void choose_optimizer(TrainFlags& flags, Plan& plan) {
+  TrainOptions& train = flags.train;
   if (flags.optimizer == "adam") {
     train.optimizer = OptimizerKind::kAdam;
   } else if (flags.optimizer == "sgd" || flags.optimizer.empty()) {
@@ -80,20 +81,20 @@ void choose_optimizer(const TrainFlags& flags, TrainOptions& train, Plan& plan) 
   plan.optimizer = train.optimizer;  // so that the memory that is verified is what it takes
 }
 
-void choose_transport(const TrainFlags& flags, TrainOptions& train) {
+void choose_transport(TrainFlags& flags) {
   const auto kind = parse_transport(flags.transport);
   if (!kind) {
     throw InputError("--transport", fmt::format("'{}' is neither auto nor gloo", flags.transport));
   }
-  train.transport = *kind;
+  flags.train.transport = *kind;
 }
 
-void choose_on_nan(const TrainFlags& flags, TrainOptions& train) {
+void choose_on_nan(TrainFlags& flags) {
   const auto what = parse_on_nan(flags.on_nan);
   if (!what) {
     throw InputError("--on-nan", fmt::format("'{}' is neither stop nor skip", flags.on_nan));
   }
-  train.on_nan = *what;
+  flags.train.on_nan = *what;
 }
 
 // Each stage steps by itself, a mini-batch after the other.

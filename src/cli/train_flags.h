@@ -42,8 +42,8 @@ void check_can_export(const Graph& graph);
 void check_calibrate(const TrainFlags& flags, const LoadedPlan& loaded);
 void check_stream(const TrainFlags& flags, const Plan& plan);
 // The plan's memory is then verified for what the optimizer takes.
-void choose_optimizer(const TrainFlags& flags, TrainOptions& train, Plan& plan);
-void choose_transport(const TrainFlags& flags, TrainOptions& train);
-void choose_on_nan(const TrainFlags& flags, TrainOptions& train);
+void choose_optimizer(TrainFlags& flags, Plan& plan);
+void choose_transport(TrainFlags& flags);
+void choose_on_nan(TrainFlags& flags);
 
 }  // namespace graphpipe
