@@ -25,7 +25,7 @@ echo "    $(. "$root/etc/os-release" && echo "$PRETTY_NAME"), $(chroot_size "$ro
 failed=0
 for script in demo.sh test.sh; do
   echo "--- ./$script"
-  time chroot_run "$root" sh -c "cd /root/graphpipe && exec ./$script" >"$work/$script.log" 2>&1 || {
+  time chroot_run "$root" sh -c "cd ~/graphpipe && exec ./$script" >"$work/$script.log" 2>&1 || {
     failed=1
     echo "    failed: "
     tail -n 60 "$work/$script.log"

@@ -235,8 +235,8 @@ TaskMemory task_memory(const CostModel& costs, const Graph& graph, const std::ve
 
 std::size_t TaskMemories::Hash::operator()(const Task& task) const {
   auto hash = static_cast<std::uint64_t>(task.samples);
-  for (const OpId op : task.ops) hash = (hash ^ op.index()) * 0x9e3779b97f4a7c15ULL;
-  return static_cast<std::size_t>(mix_bits(hash));
+  for (const OpId op : task.ops) hash = combine_hash(hash, op.index());
+  return static_cast<std::size_t>(hash);
 }
 
 const TaskMemory& TaskMemories::of(const std::vector<OpId>& ops,
