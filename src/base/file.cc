@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -15,6 +15,8 @@
 
 namespace graphpipe {
 namespace {
+
+constexpr std::size_t kMostOfAStream = std::size_t{256} << 20;
 
 std::string system_reason() { return std::strerror(errno); }
 
@@ -27,10 +29,19 @@ std::string read_file(const std::string& path) {
   }
   std::ifstream in(path, std::ios::binary);
   if (!in) throw InputError(path, "cannot read: " + system_reason());
-  std::ostringstream text;
-  text << in.rdbuf();
+  // A file has an end; what else there is need not.
+  const bool has_end = std::filesystem::is_regular_file(path, ignored);
+  std::string text;
+  std::array<char, 1 << 16> part;
+  while (in.read(part.data(), part.size()) || in.gcount() > 0) {
+    text.append(part.data(), static_cast<std::size_t>(in.gcount()));
+    if (!has_end && text.size() > kMostOfAStream) {
+      throw InputError(path, fmt::format("cannot read: it is no file, and has more than {} bytes",
+                                         kMostOfAStream));
+    }
+  }
   if (in.bad()) throw InputError(path, "cannot read: " + system_reason());
-  return std::move(text).str();
+  return text;
 }
 
 void write_file(const std::string& path, std::string_view text) {

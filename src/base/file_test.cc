@@ -67,5 +67,10 @@ TEST_F(Files, ADeviceIsWrittenToAndNotReplaced) {
   EXPECT_FALSE(std::filesystem::is_regular_file("/dev/null"));
 }
 
+TEST_F(Files, WhatHasNoEndIsRefused) {
+  EXPECT_EQ(fault([] { read_file("/dev/zero"); }),
+            "/dev/zero: cannot read: it is no file, and has more than 268435456 bytes");
+}
+
 }  // namespace
 }  // namespace graphpipe

@@ -18,6 +18,7 @@ namespace graphpipe {
 namespace {
 
 constexpr std::size_t kMaxDepth = 64;
+constexpr std::size_t kMaxBytes = std::size_t{256} << 20;  // in memory it takes many times as much
 constexpr std::size_t kMaxShownLetters = 40;
 
 // A value as it stands in "expected ..., found ...".
@@ -132,6 +133,16 @@ std::int64_t JsonReader::integer_at_least(std::int64_t low) const {
   return n;
 }
 
+std::int64_t JsonReader::integer_between(std::int64_t low, std::int64_t high) const {
+  const std::int64_t n = integer_at_least(low);
+  if (n > high) fail(fmt::format("expected a whole number of at most {}, found {}", high, n));
+  return n;
+}
+
+int JsonReader::int_at_least(int low) const {
+  return static_cast<int>(integer_between(low, std::numeric_limits<int>::max()));
+}
+
 double JsonReader::number() const {
   if (!value_->is_number() || !std::isfinite(value_->get<double>())) {
     fail("expected a number, found " + found_text(*value_));
@@ -219,6 +230,10 @@ void JsonReader::only(const std::vector<std::string>& known) const {
 }
 
 Json parse_json(std::string_view text, const std::string& file) {
+  if (text.size() > kMaxBytes) {
+    throw InputError(file,
+                     fmt::format("{} bytes of JSON, expected at most {}", text.size(), kMaxBytes));
+  }
   std::size_t consumed = 0;
   std::vector<std::set<std::string>> keys;  // of each open object; empty sets for arrays
   const Json::parser_callback_t watch = [&](int, Json::parse_event_t event, Json& parsed) {

@@ -25,6 +25,8 @@ class JsonReader {
   // must be within range of int64; numbers must be finite.
   std::int64_t integer() const;
   std::int64_t integer_at_least(std::int64_t low) const;
+  std::int64_t integer_between(std::int64_t low, std::int64_t high) const;
+  int int_at_least(int low) const;  // and no more than an int holds
   double number() const;
   double number_at_least(double low) const;
   bool boolean() const;

@@ -196,8 +196,11 @@ std::vector<std::string> split_text(std::string_view text, char separator) {
 
 std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
+  constexpr std::size_t kLongestWord = 100;  // the distance takes the product of two lengths
+  if (word.size() > kLongestWord) return best;
   std::size_t best_distance = (word.size() + 2) / 3 + 1;  // a third of the letters may be wrong
   for (const std::string& candidate : candidates) {
+    if (candidate.size() > kLongestWord) continue;
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {
       best = candidate;
