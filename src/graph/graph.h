@@ -128,8 +128,8 @@ struct Graph {
 };
 
 // Invariants, checked by validate() in this order:
-//   G1  ids are in range; names of tensors, parameters and operators are not empty
-//       and unique within their kind
+//   G1  at most 100,000 operators; ids are in range; names of tensors, parameters and operators
+//       are UTF-8, not empty and unique within their kind
 //   G2  shapes are positive (at most 8 dimensions, at most 2^40 elements); what is given of a
 //       parameter has its size, and what is not floating is given and not trained
 //   G3  an operator has the inputs, parameters, outputs and attributes of its kind

@@ -66,6 +66,16 @@ TEST(GraphValidate, G1NamesAreUniqueAndNotEmpty) {
             "g.json: /ops/2: G1: the name \"fc\" is taken by an earlier one of ops");
 }
 
+TEST(GraphValidate, G1NamesAreUtf8) {
+  EXPECT_EQ(fault([](Graph& g) { g.ops[2].name = "relu\xff"; }),
+            "g.json: /ops/2: G1: the name is not UTF-8");
+}
+
+TEST(GraphValidate, G1OperatorsAreAtMostAHundredThousand) {
+  EXPECT_EQ(fault([](Graph& g) { g.ops.resize(100'001); }),
+            "g.json: /ops: G1: 100001 operators, expected at most 100000");
+}
+
 TEST(GraphValidate, G2ShapesArePositiveAndOfReasonableSize) {
   const std::string expected =
       ", expected at most 8 dimensions, all positive, and at most 2^40 elements";

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "graph/graph.h"
 
 namespace graphpipe {
@@ -13,6 +14,8 @@ namespace {
 
 constexpr std::size_t kMaxDimensions = 8;
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
+// Which operators come after which takes a bit a pair: a gigabyte.
+constexpr std::size_t kMaxOps = 100'000;
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   return fmt::format("({})", fmt::join(shape, ", "));
@@ -29,6 +32,7 @@ class Validator {
   Validator(const Graph& graph, const std::string& where) : graph_(graph), where_(where) {}
 
   void run() {
+    check_size();                // G1
     check_ids();                 // G1
     check_names();               // G1
     check_shapes();              // G2
@@ -55,6 +59,13 @@ class Validator {
                 std::size_t count) const {
     if (id.valid() && id.index() < count) return;
     fail(list, i, fmt::format("G1: {} is {}, and there are {} (from 0)", what, id.value, count));
+  }
+
+  void check_size() const {
+    if (graph_.ops.size() <= kMaxOps) return;
+    throw InputError(
+        where_ + (where_.empty() ? "/ops" : ": /ops"),
+        fmt::format("G1: {} operators, expected at most {}", graph_.ops.size(), kMaxOps));
   }
 
   void check_ids() const {
@@ -87,6 +98,7 @@ class Validator {
     std::unordered_set<std::string_view> seen;
     for (std::size_t i = 0; i < things.size(); ++i) {
       if (things[i].name.empty()) fail(list, i, "G1: the name is empty");
+      if (!is_utf8(things[i].name)) fail(list, i, "G1: the name is not UTF-8");
       if (!seen.insert(things[i].name).second) {
         fail(list, i,
              fmt::format("G1: the name \"{}\" is taken by an earlier one of {}", things[i].name,
