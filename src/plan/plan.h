@@ -116,9 +116,9 @@ struct Plan {
 //       implies, with their tensors and gradient flags; order edges carry no tensor
 //   P5  every stage has devices that exist in the cluster, and none twice; a device may be in
 //       several stages, whose tasks it then runs in one order
-//   P6  1 <= micro-batch <= mini-batch; in flight >= k * micro-batch (or the mini-batch,
-//       where that is smaller), a multiple of the micro-batch where it is below the
-//       mini-batch; k >= 1; no more devices than samples in a split micro-batch
+//   P6  1 <= micro-batch <= mini-batch <= 2^26; in flight >= k * micro-batch (or the mini-batch,
+//       where that is smaller), <= 2^30, a multiple of the micro-batch where it is below the
+//       mini-batch; 1 <= k <= 1024; no more devices than samples in a split micro-batch
 //   P7  the graph's hash is the plan's
 //   P8  of an asynchronous plan: 1F1B, k = 1, no device in two stages, no recomputation, no shared
 //       parameter; replicas in turn have as many micro-batches in flight each, split ones a share

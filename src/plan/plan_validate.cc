@@ -13,6 +13,11 @@
 namespace graphpipe {
 namespace {
 
+// Beyond these, products of sizes come near what 64 bits hold.
+constexpr std::int64_t kMostSamples = std::int64_t{1} << 26;
+constexpr std::int64_t kMostInFlight = std::int64_t{1} << 30;
+constexpr int kMostInARow = 1024;
+
 class Checker {
  public:
   Checker(const Plan& plan, const Graph& graph, const Cluster& cluster, const std::string& where)
@@ -257,6 +262,14 @@ void Checker::check_sizes_of(std::size_t s) const {
   if (stage.kfkb < 1) {
     fail(at_stage(s, "kfkb"), fmt::format("P6: expected at least 1, found {}", stage.kfkb));
   }
+  if (stage.kfkb > kMostInARow) {
+    fail(at_stage(s, "kfkb"),
+         fmt::format("P6: expected at most {}, found {}", kMostInARow, stage.kfkb));
+  }
+  if (stage.in_flight_samples > kMostInFlight) {
+    fail(at_stage(s, "in_flight_samples"),
+         fmt::format("P6: expected at most {}, found {}", kMostInFlight, stage.in_flight_samples));
+  }
   const std::int64_t least = std::min(stage.kfkb * b, plan_.mini_batch);
   if (stage.in_flight_samples < least) {
     fail(at_stage(s, "in_flight_samples"),
@@ -283,6 +296,10 @@ void Checker::check_sizes_of(std::size_t s) const {
 void Checker::check_sizes() const {
   if (plan_.mini_batch < 1) {
     fail("/mini_batch", fmt::format("P6: expected at least 1, found {}", plan_.mini_batch));
+  }
+  if (plan_.mini_batch > kMostSamples) {
+    fail("/mini_batch",
+         fmt::format("P6: expected at most {}, found {}", kMostSamples, plan_.mini_batch));
   }
   for (std::size_t s = 0; s < plan_.stages.size(); ++s) check_sizes_of(s);
 }

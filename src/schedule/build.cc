@@ -61,6 +61,8 @@ namespace graphpipe {
 namespace {
 
 constexpr std::int64_t kLeastRepeats = 2;  // fewer are not worth a period
+// Of all ranks that are written out: each is a kilobyte of actions, once messages are among them.
+constexpr std::int64_t kMostTasks = std::int64_t{1} << 21;
 
 // Rounds of whole micro-batches.
 std::int64_t round_count(const ReplicaWork& work) {
@@ -161,6 +163,17 @@ std::int64_t common_repeats(const std::vector<ReplicaWork>& works, std::int64_t 
   return repeats >= kLeastRepeats ? repeats : 0;
 }
 
+void check_written(std::int64_t tasks, std::int64_t samples) {
+  if (tasks <= kMostTasks) return;
+  throw InputError(
+      "the schedule",
+      fmt::format("S7: a mini-batch of {} samples has {} forwards that are not repetitions, "
+                  "more than the {} that can be held; take larger micro-batches, fewer "
+                  "samples in flight, or a schedule with a period (1f1b, one stage a "
+                  "device)",
+                  samples, tasks, kMostTasks));
+}
+
 void add_program(const Plan& plan, const ReplicaWork& work, const Schedule& schedule,
                  RankProgram& program) {
   ProgramBuilder builder(plan, work, schedule.samples);
@@ -191,14 +204,26 @@ Schedule build(const Plan& plan, const std::vector<bool>& backward, std::int64_t
                bool training) {
   GP_CHECK(samples >= 1, "a schedule over {} samples", samples);
   Schedule schedule{.ranks = empty_programs(plan), .samples = samples, .training = training};
-  if (shares_devices(plan)) return build_shared(plan, backward, std::move(schedule));
   std::vector<ReplicaWork> works;
+  std::int64_t tasks = 0;
   for (const std::vector<Placement>& own : placements(plan)) {
-    works.push_back(replica_work(plan, own[0], backward[own[0].stage.index()], samples));
+    for (const Placement& placed : own) {
+      works.push_back(replica_work(plan, placed, backward[placed.stage.index()], samples));
+      tasks += works.back().tasks;
+    }
+  }
+  if (shares_devices(plan)) {
+    check_written(tasks, samples);
+    return build_shared(plan, backward, std::move(schedule));
   }
   const std::int64_t period = common_period(plan, works, samples);
   schedule.repeats = common_repeats(works, period, samples);
   schedule.period_samples = schedule.repeats > 0 ? period : 0;
+  for (const ReplicaWork& work : works) {
+    if (schedule.repeats == 0 || work.whole_tasks == 0) continue;
+    tasks -= (schedule.repeats - 1) * (period / work.round_samples) * work.in_a_row;
+  }
+  check_written(tasks, samples);
   for (std::size_t r = 0; r < works.size(); ++r) {
     add_program(plan, works[r], schedule, schedule.ranks[r]);
   }

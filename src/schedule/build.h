@@ -16,9 +16,11 @@ namespace graphpipe {
 // short last batch). Total in the plan and the number of samples: any M >= 1, M below
 // the depth included. Takes plan.schedule. Has a period where there are enough
 // micro-batches for one.
+//   S7  what is written out, without repetitions of the period, has at most 2^21 forwards
+// Throws InputError("the schedule", "S7: ...").
 Schedule build_schedule(const Plan& plan, const Graph& graph, std::int64_t samples);
 
-// Forwards only, for evaluation.
+// Forwards only, for evaluation. Throws likewise.
 Schedule build_forward_schedule(const Plan& plan, const Graph& graph, std::int64_t samples);
 
 }  // namespace graphpipe
