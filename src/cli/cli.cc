@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/cli_json.h"
 #include "cli/command.h"
 #include "cli/inputs.h"
@@ -76,6 +77,13 @@ std::string version_text() {
   return fmt::format("graphpipe {}\n{}, {}, fmt {}.{}.{}, CLI11 {}\n{}", GP_VERSION,
                      onnx_libraries(), json_library(), FMT_VERSION / 10000, FMT_VERSION / 100 % 100,
                      FMT_VERSION % 100, CLI11_VERSION, worker_version());
+}
+
+// Arguments stand in files of JSON.
+void expect_utf8(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (!is_utf8(argv[i])) throw InputError(fmt::format("argument {}", i), "is not UTF-8");
+  }
 }
 
 // CLI11 answers --help and --version by throwing too; those are successes.
@@ -147,6 +155,7 @@ int run_cli(int argc, const char* const* argv) {
   add_help_command(app);
 
   try {
+    expect_utf8(argc, argv);
     app.parse(argc, argv);
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
       throw RunError("standard output: cannot be written");

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <iostream>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -16,6 +17,7 @@
 #include "base/text.h"
 #include "cli/inputs.h"
 #include "cli/terminal.h"
+#include "job/hosts/address.h"
 #include "job/hosts/interface.h"
 
 namespace graphpipe {
@@ -31,10 +33,8 @@ std::string read_line(const char* what) {
 void read_from_head(LaunchPlan& plan) {
   plan.rendezvous.token = read_line("the job's token");
   if (plan.rank == 0) return;
-  const auto words = split_text(read_line("where rank 0 listens"), ' ');
-  if (words.size() != 2) throw InputError("standard input", "expected ADDRESS PORT");
-  plan.rendezvous.host = words[0];
-  plan.rendezvous.port = static_cast<int>(parse_integer(words[1], "standard input"));
+  std::tie(plan.rendezvous.host, plan.rendezvous.port) =
+      parse_address(read_line("where rank 0 listens"), "standard input");
 }
 
 // This process's own command line, without what only the head is to follow.

@@ -1,12 +1,12 @@
+#include "job/job_json.h"
+
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "base/error.h"
 #include "base/json_reader.h"
-#include "job/fault.h"
 #include "job/fields_json.h"
-#include "job/job.h"
 
 namespace graphpipe {
 namespace {
@@ -122,7 +122,7 @@ Rendezvous read_rendezvous(const JsonReader& json) {
   if (!way) json["way"].fail("expected folder, fixed, output or agent");
   rendezvous.way = *way;
   rendezvous.host = json["host"].string();
-  rendezvous.port = static_cast<int>(json["port"].integer_at_least(0));
+  rendezvous.port = static_cast<int>(json["port"].integer_between(0, 65535));
   rendezvous.address = json["address"].string();
   rendezvous.token = json["token"].string();
   rendezvous.run = json["run"].string();
@@ -146,8 +146,8 @@ std::vector<std::int64_t> read_samples(const JsonReader& json) {
 void read_profile(const JsonReader& json, Job& job) {
   json.only({"samples", "repeats", "load", "cache", "fresh"});
   job.profile_samples = read_samples(json["samples"]);
-  job.profile_repeats = static_cast<int>(json["repeats"].integer_at_least(1));
-  job.profile_load = static_cast<int>(json["load"].integer_at_least(1));
+  job.profile_repeats = json["repeats"].int_at_least(1);
+  job.profile_load = json["load"].int_at_least(1);
   job.profile_cache = json["cache"].string();
   job.profile_fresh = json["fresh"].boolean();
 }
@@ -179,10 +179,9 @@ DType read_floating(const JsonReader& json) {
   return *dtype;
 }
 
-Job read_job(const std::string& folder) {
-  const std::string path = job_path(folder);
-  const Json document = parse_json(read_file(path), path);
-  const JsonReader json(document, path);
+Job parse_job(std::string_view text, const std::string& file) {
+  const Json document = parse_json(text, file);
+  const JsonReader json(document, file);
   json.only({"format", "version", "kind", "model", "train", "profile", "rendezvous"});
   if (json["format"].string() != "graphpipe-job") {
     json["format"].fail("expected \"graphpipe-job\"");
@@ -194,7 +193,6 @@ Job read_job(const std::string& folder) {
                     kVersion));
   }
   Job job;
-  job.folder = folder;
   job.kind = json["kind"].string();
   job.model = json["model"].string();
   job.rendezvous = read_rendezvous(json["rendezvous"]);
@@ -210,7 +208,7 @@ Job read_job(const std::string& folder) {
   return job;
 }
 
-void write_job(const Job& job) {
+std::string to_json(const Job& job) {
   Json json = {{"format", "graphpipe-job"},
                {"version", kVersion},
                {"kind", job.kind},
@@ -221,10 +219,19 @@ void write_job(const Job& job) {
   } else {
     json["train"] = train_json(job.train);
   }
-  write_file(job_path(job.folder), json.dump(2) + "\n");
+  return json.dump(2) + "\n";
 }
 
-void write_fault(const std::string& folder, const WorkerFault& fault) {
+Job read_job(const std::string& folder) {
+  const std::string path = job_path(folder);
+  Job job = parse_job(read_file(path), path);
+  job.folder = folder;
+  return job;
+}
+
+void write_job(const Job& job) { write_file(job_path(job.folder), to_json(job)); }
+
+std::string to_json(const WorkerFault& fault) {
   const Json json = {{"kind", fault.kind == FaultKind::kPeerLost ? "peer_lost" : "error"},
                      {"message", fault.message},
                      {"rank", fault.rank},
@@ -236,28 +243,35 @@ void write_fault(const std::string& folder, const WorkerFault& fault) {
                      {"action", fault.action},
                      {"time_s", fault.time_s},
                      {"exit_code", fault.exit_code}};
-  write_file(fault_path(folder, fault.rank),
-             json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+WorkerFault parse_fault(std::string_view text, const std::string& file) {
+  const Json document = parse_json(text, file);
+  const JsonReader json(document, file);
+  WorkerFault fault;
+  fault.kind = json["kind"].string() == "peer_lost" ? FaultKind::kPeerLost : FaultKind::kError;
+  fault.message = json["message"].string();
+  fault.rank = json["rank"].int_at_least(0);
+  if (json.has("host")) fault.host = json["host"].string();
+  fault.at = json["at"].string();
+  fault.iteration = json["iteration"].integer();
+  fault.stage = json["stage"].int_at_least(-1);
+  fault.micro_batch = json["micro_batch"].integer();
+  fault.action = json["action"].string();
+  fault.time_s = json["time_s"].number();
+  fault.exit_code = json["exit_code"].int_at_least(0);
+  return fault;
+}
+
+void write_fault(const std::string& folder, const WorkerFault& fault) {
+  write_file(fault_path(folder, fault.rank), to_json(fault));
 }
 
 std::optional<WorkerFault> read_fault(const std::string& folder, int rank) {
   try {
     const std::string path = fault_path(folder, rank);
-    const Json document = parse_json(read_file(path), path);
-    const JsonReader json(document, path);
-    WorkerFault fault;
-    fault.kind = json["kind"].string() == "peer_lost" ? FaultKind::kPeerLost : FaultKind::kError;
-    fault.message = json["message"].string();
-    fault.rank = static_cast<int>(json["rank"].integer());
-    if (json.has("host")) fault.host = json["host"].string();
-    fault.at = json["at"].string();
-    fault.iteration = json["iteration"].integer();
-    fault.stage = static_cast<int>(json["stage"].integer());
-    fault.micro_batch = json["micro_batch"].integer();
-    fault.action = json["action"].string();
-    fault.time_s = json["time_s"].number();
-    fault.exit_code = static_cast<int>(json["exit_code"].integer());
-    return fault;
+    return parse_fault(read_file(path), path);
   } catch (const InputError&) {
     return std::nullopt;
   }

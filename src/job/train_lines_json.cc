@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "base/error.h"
 #include "base/json_reader.h"
 #include "job/train_lines.h"
 
@@ -33,62 +34,113 @@ Json emulation_json(const EmulationReport& report) {
           {"predicted_bubble_fraction", report.predicted_bubble_fraction}};
 }
 
+// Members of a line: what a program of another version leaves out or has as null (a number that is
+// none) takes `otherwise`.
+bool is_there(const JsonReader& json, const std::string& member) {
+  return json.has(member) && !json[member].value().is_null();
+}
+double number_of(const JsonReader& json, const std::string& member, double otherwise = 0) {
+  return is_there(json, member) ? json[member].number() : otherwise;
+}
+std::int64_t integer_of(const JsonReader& json, const std::string& member) {
+  return is_there(json, member) ? json[member].integer() : 0;
+}
+int int_of(const JsonReader& json, const std::string& member) {
+  return is_there(json, member) ? json[member].int_at_least(0) : 0;
+}
+bool flag_of(const JsonReader& json, const std::string& member) {
+  return is_there(json, member) && json[member].boolean();
+}
+
 // The numbers of a member that is an object; none where it is not there.
-std::map<std::string, double> numbers_of(const Json& json, const std::string& member) {
+std::map<std::string, double> numbers_of(const JsonReader& json, const std::string& member) {
   std::map<std::string, double> numbers;
-  if (!json.contains(member)) return numbers;
-  for (const auto& [key, value] : json.at(member).items()) {
-    if (value.is_number()) numbers[key] = value.get<double>();
+  if (!is_there(json, member)) return numbers;
+  for (const auto& [key, value] : json[member].members()) {
+    if (value.value().is_number()) numbers[key] = value.number();
   }
   return numbers;
 }
 
-StageReport stage_report(const Json& json) {
+StageReport stage_report(const JsonReader& json) {
   StageReport stage;
-  stage.stage = json.value("stage", 0);
-  stage.predicted_s = json.value("predicted_s", 0.0);
-  stage.measured_s = json.value("measured_s", 0.0);
-  stage.predicted_peak_bytes = json.value("predicted_peak_bytes", std::int64_t{0});
-  stage.measured_wall_s = json.value("measured_wall_s", 0.0);
-  stage.measured_peak_bytes = json.value("measured_peak_bytes", std::int64_t{0});
-  stage.bytes_sent = json.value("bytes_sent", std::int64_t{0});
+  stage.stage = int_of(json, "stage");
+  stage.predicted_s = number_of(json, "predicted_s");
+  stage.measured_s = number_of(json, "measured_s");
+  stage.predicted_peak_bytes = integer_of(json, "predicted_peak_bytes");
+  stage.measured_wall_s = number_of(json, "measured_wall_s");
+  stage.measured_peak_bytes = integer_of(json, "measured_peak_bytes");
+  stage.bytes_sent = integer_of(json, "bytes_sent");
   return stage;
 }
 
-EmulationReport emulation_report(const Json& json) {
+EmulationReport emulation_report(const JsonReader& json) {
   EmulationReport report;
-  report.ranks_as = json.value("ranks_as", "");
-  report.stretch = json.value("stretch", 1.0);
-  report.shortest_task_s = json.value("shortest_task_s", 0.0);
-  report.wall_s = json.value("wall_s", 0.0);
-  report.late_s = json.value("late_s", 0.0);
-  report.most_late_s = json.value("most_late_s", 0.0);
-  report.bubble_fraction = json.value("bubble_fraction", 0.0);
-  report.predicted_bubble_fraction = json.value("predicted_bubble_fraction", 0.0);
+  if (is_there(json, "ranks_as")) report.ranks_as = json["ranks_as"].string();
+  report.stretch = number_of(json, "stretch", 1);
+  report.shortest_task_s = number_of(json, "shortest_task_s");
+  report.wall_s = number_of(json, "wall_s");
+  report.late_s = number_of(json, "late_s");
+  report.most_late_s = number_of(json, "most_late_s");
+  report.bubble_fraction = number_of(json, "bubble_fraction");
+  report.predicted_bubble_fraction = number_of(json, "predicted_bubble_fraction");
   return report;
 }
 
-DoneLine done_line(const Json& json) {
+DoneLine done_line(const JsonReader& json) {
   DoneLine done;
-  done.skipped_steps = json.value("skipped_steps", std::int64_t{0});
-  done.iterations = json.value("iterations", std::int64_t{0});
-  done.epochs = json.value("epochs", 0.0);
-  done.stopped_early = json.value("stopped_early", false);
+  done.skipped_steps = integer_of(json, "skipped_steps");
+  done.iterations = integer_of(json, "iterations");
+  done.epochs = number_of(json, "epochs");
+  done.stopped_early = flag_of(json, "stopped_early");
   done.metrics = numbers_of(json, "metrics");
   done.validation = numbers_of(json, "validation");
-  if (json.contains("baseline_rmse")) done.baseline_rmse = json.at("baseline_rmse").get<double>();
-  done.elapsed_s = json.value("elapsed_s", 0.0);
-  done.predicted_iteration_s = json.value("predicted_iteration_s", 0.0);
-  done.measured_iteration_s = json.value("measured_iteration_s", 0.0);
-  done.executor_overhead = json.value("executor_overhead", 0.0);
-  done.action_s = json.value("action_s", 0.0);
-  done.ranks = json.value("ranks", 0);
-  done.cores = json.value("cores", 0);
-  for (const Json& stage : json.value("stages", Json::array())) {
-    done.stages.push_back(stage_report(stage));
+  if (is_there(json, "baseline_rmse")) done.baseline_rmse = json["baseline_rmse"].number();
+  done.elapsed_s = number_of(json, "elapsed_s");
+  done.predicted_iteration_s = number_of(json, "predicted_iteration_s");
+  done.measured_iteration_s = number_of(json, "measured_iteration_s");
+  done.executor_overhead = number_of(json, "executor_overhead");
+  done.action_s = number_of(json, "action_s");
+  done.ranks = int_of(json, "ranks");
+  done.cores = int_of(json, "cores");
+  if (is_there(json, "stages")) {
+    for (const JsonReader& stage : json["stages"].items()) {
+      done.stages.push_back(stage_report(stage));
+    }
   }
-  if (json.contains("emulation")) done.emulation = emulation_report(json.at("emulation"));
+  if (is_there(json, "emulation")) done.emulation = emulation_report(json["emulation"]);
   return done;
+}
+
+EvaluationLine evaluation_line(const JsonReader& json) {
+  EvaluationLine evaluation;
+  evaluation.evaluation = integer_of(json, "evaluation");
+  evaluation.epoch = number_of(json, "epoch");
+  evaluation.elapsed_s = number_of(json, "elapsed_s");
+  evaluation.best = flag_of(json, "best");
+  evaluation.validation = numbers_of(json, "validation");
+  return evaluation;
+}
+
+EmulatedIterationLine emulated_line(const JsonReader& json) {
+  EmulatedIterationLine emulated;
+  emulated.iteration = integer_of(json, "iteration");
+  emulated.iteration_s = number_of(json, "iteration_s");
+  emulated.wall_s = number_of(json, "wall_s");
+  emulated.samples_per_s = number_of(json, "samples_per_s");
+  return emulated;
+}
+
+IterationLine iteration_line(const JsonReader& json) {
+  IterationLine iteration;
+  iteration.iteration = integer_of(json, "iteration");
+  iteration.epoch = number_of(json, "epoch");
+  iteration.loss = number_of(json, "loss", std::nan(""));  // of a skipped step
+  if (is_there(json, "grad_norm")) iteration.grad_norm = json["grad_norm"].number();
+  iteration.learning_rate = number_of(json, "learning_rate");
+  iteration.samples_per_s = number_of(json, "samples_per_s");
+  iteration.skipped = flag_of(json, "skipped");
+  return iteration;
 }
 
 }  // namespace
@@ -152,38 +204,18 @@ std::string restart_line(const std::string& why, int ranks, const std::string& c
 }
 
 TrainLine parse_train_line(const std::string& line) {
-  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return {};
-  if (json.value("done", false)) return done_line(json);
-  if (json.contains("evaluation")) {
-    EvaluationLine evaluation;
-    evaluation.evaluation = json.value("evaluation", std::int64_t{0});
-    evaluation.epoch = json.value("epoch", 0.0);
-    evaluation.elapsed_s = json.value("elapsed_s", 0.0);
-    evaluation.best = json.value("best", false);
-    evaluation.validation = numbers_of(json, "validation");
-    return evaluation;
+  if (!line.starts_with('{')) return {};
+  try {
+    const Json document = parse_json(line, "a line");
+    const JsonReader json(document, "a line");
+    if (flag_of(json, "done")) return done_line(json);
+    if (json.has("evaluation")) return evaluation_line(json);
+    if (!json.has("iteration")) return {};
+    if (json.has("wall_s")) return emulated_line(json);
+    return iteration_line(json);
+  } catch (const InputError&) {
+    return {};  // a line like any other
   }
-  if (!json.contains("iteration")) return {};
-  if (json.contains("wall_s")) {
-    EmulatedIterationLine emulated;
-    emulated.iteration = json.value("iteration", std::int64_t{0});
-    emulated.iteration_s = json.value("iteration_s", 0.0);
-    emulated.wall_s = json.value("wall_s", 0.0);
-    emulated.samples_per_s = json.value("samples_per_s", 0.0);
-    return emulated;
-  }
-  IterationLine iteration;
-  iteration.iteration = json.value("iteration", std::int64_t{0});
-  iteration.epoch = json.value("epoch", 0.0);
-  const Json loss = json.value("loss", Json());
-  iteration.loss = loss.is_number() ? loss.get<double>() : std::nan("");  // of a skipped step
-  if (json.contains("grad_norm") && json.at("grad_norm").is_number()) {
-    iteration.grad_norm = json.at("grad_norm").get<double>();
-  }
-  iteration.learning_rate = json.value("learning_rate", 0.0);
-  iteration.samples_per_s = json.value("samples_per_s", 0.0);
-  return iteration;
 }
 
 }  // namespace graphpipe

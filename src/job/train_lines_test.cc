@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <string>
+
 namespace graphpipe {
 namespace {
 
@@ -61,6 +64,30 @@ TEST(TrainLines, TheEnd) {
             R"("ranks":4,"cores":2,"stages":[{"stage":0,"predicted_s":0.5,"measured_s":0.25,)"
             R"("measured_wall_s":0.75,"predicted_peak_bytes":4096,"measured_peak_bytes":2048,)"
             R"("bytes_sent":1024}],"loss":0.75,"rmse":0.875})");
+}
+
+TEST(TrainLines, AnIterationThatWasSkippedIsReadBack) {
+  IterationLine line;
+  line.iteration = 3;
+  line.loss = std::nan("");
+  line.skipped = true;
+  const TrainLine read = parse_train_line(to_json_line(line));
+  ASSERT_TRUE(std::holds_alternative<IterationLine>(read));
+  EXPECT_TRUE(std::isnan(std::get<IterationLine>(read).loss));
+  EXPECT_TRUE(std::get<IterationLine>(read).skipped);
+}
+
+// Other output of a worker's; some of it ended the launcher once.
+TEST(TrainLines, WhatHasOtherTypesIsNone) {
+  for (const char* text :
+       {"", "{", "[1]", "null", "{}", R"({"iteration":"1"})", R"({"iteration":1e300})",
+        R"({"iteration":1,"epoch":[]})", R"({"done":1})", R"({"done":true,"stages":[1]})",
+        R"({"done":true,"stages":[{"stage":99999999999}]})", R"({"evaluation":1,"best":2})",
+        R"({"evaluation":1,"validation":[1]})", R"({"iteration":1,"wall_s":"x"})"}) {
+    EXPECT_TRUE(std::holds_alternative<std::monostate>(parse_train_line(text))) << text;
+  }
+  const std::string deep(100'000, '[');
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(parse_train_line("{\"iteration\":" + deep)));
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ MeasuredTrace parse_measured_trace(const std::string& text, const std::string& w
       trace.memory.push_back({rank, start_s, event["args"]["bytes"].integer()});
       continue;
     }
-    const double end_s = start_s + event["dur"].number() * kMicroseconds;
+    const double end_s = start_s + event["dur"].number_at_least(0) * kMicroseconds;
     trace.iteration_s = std::max(trace.iteration_s, end_s);
     const std::string category = event["cat"].string();
     if (category == "wait") {

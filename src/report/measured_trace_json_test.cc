@@ -61,5 +61,12 @@ TEST(MeasuredTrace, OfAnotherPlanIsRefused) {
             "T: the trace has no task; expected what train --trace writes");
 }
 
+TEST(MeasuredTrace, NothingEndsBeforeItBegins) {
+  std::string text(kTwoRanks);
+  text.replace(text.find("1500000"), 7, "-150000");
+  EXPECT_EQ(fault(text, 2, 2),
+            "T: /traceEvents/1/dur: expected a number of at least 0, found -150000");
+}
+
 }  // namespace
 }  // namespace graphpipe

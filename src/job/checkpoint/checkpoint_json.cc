@@ -110,7 +110,7 @@ CheckpointFile read_file_entry(const JsonReader& json) {
         fmt::format("expected the name of a file in this folder, found \"{}\"", file.name));
   }
   file.part = read_part(json["part"]);
-  file.rank = static_cast<int>(json["rank"].integer_at_least(0));
+  file.rank = json["rank"].int_at_least(0);
   file.bytes = json["bytes"].integer_at_least(0);
   file.hash = json["hash"].hash();
   for (const JsonReader& name : json["tensors"].items()) file.tensors.push_back(name.string());
@@ -171,7 +171,7 @@ CheckpointManifest parse_checkpoint(std::string_view text, const std::string& fi
   manifest.model = json["model"].string();
   manifest.graph_hash = json["graph_hash"].hash();
   manifest.mini_batch = json["mini_batch"].integer_at_least(1);
-  manifest.ranks = static_cast<int>(json["ranks"].integer_at_least(1));
+  manifest.ranks = json["ranks"].int_at_least(1);
   read_optimizer_options(json["optimizer"], manifest.train);
   for (const JsonReader& entry : json["files"].items()) {
     manifest.files.push_back(read_file_entry(entry));

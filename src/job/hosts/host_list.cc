@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <map>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr std::size_t kMostHosts = 65536;
 constexpr int kMostSlots = 4096;
+constexpr std::size_t kLongestName = 255;  // DNS has 253
 
 bool is_number(std::string_view text) {
   return !text.empty() && text.size() <= 9 &&
@@ -56,6 +58,8 @@ class NodeList {
   // "node[01-03,7]", "rack[1-2]node[1-4]"; `head`: what stands before it already.
   void add_item(const std::string& head, std::string_view item) {
     const std::size_t open = item.find('[');
+    if (head.size() + std::min(open, item.size()) > kLongestName)
+      fail();  // and no deeper recursion
     if (open == std::string_view::npos) {
       const std::string name = head + std::string(item);
       if (name.empty() || name.find(' ') != std::string::npos) fail();
@@ -66,10 +70,11 @@ class NodeList {
       return;
     }
     const std::size_t close = item.find(']', open);
-    for (const std::string& range : split_text(item.substr(open + 1, close - open - 1), ',')) {
+    const auto ranges = split_text(item.substr(open + 1, close - open - 1), ',');
+    if (ranges.empty()) fail();
+    for (const std::string& range : ranges) {
       add_range(head + std::string(item.substr(0, open)), range, item.substr(close + 1));
     }
-    if (close == open + 1) fail();
   }
 
   void add_range(const std::string& head, const std::string& range, std::string_view rest) {
@@ -112,8 +117,8 @@ HostSlots parse_host(const std::vector<std::string>& words, const std::string& w
     name.resize(colon);
   }
   // ssh would read a name that begins so as an option of its own.
-  if (!known || name.empty() || name.starts_with('-') || !is_number(slots) || number(slots) < 1 ||
-      number(slots) > kMostSlots) {
+  if (!known || name.empty() || name.starts_with('-') || name.size() > kLongestName ||
+      !is_number(slots) || number(slots) < 1 || number(slots) > kMostSlots) {
     throw InputError(where, fmt::format("expected NAME, NAME slots=N or NAME:N with 1 to {} slots, "
                                         "found \"{}\"",
                                         kMostSlots, fmt::join(words, " ")));
@@ -129,6 +134,7 @@ std::vector<std::string> expand_node_list(std::string_view text, const std::stri
 
 std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& file) {
   std::vector<HostSlots> hosts;
+  std::map<std::string, std::size_t> places;  // in `hosts`
   int line_number = 0;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -136,12 +142,20 @@ std::vector<HostSlots> parse_hostfile(std::string_view text, const std::string& 
     begin = end + 1;
     ++line_number;
     if (words.empty()) continue;
-    const HostSlots host = parse_host(words, fmt::format("{}:{}", file, line_number));
-    const auto same = std::ranges::find(hosts, host.host, &HostSlots::host);
-    if (same == hosts.end()) {
+    const std::string where = fmt::format("{}:{}", file, line_number);
+    const HostSlots host = parse_host(words, where);
+    const auto [same, fresh] = places.try_emplace(host.host, hosts.size());
+    if (fresh) {
+      if (hosts.size() == kMostHosts) {
+        throw InputError(where, fmt::format("more than {} hosts", kMostHosts));
+      }
       hosts.push_back(host);
     } else {
-      same->slots += host.slots;
+      HostSlots& first = hosts[same->second];
+      first.slots += host.slots;
+      if (first.slots > kMostSlots) {
+        throw InputError(where, fmt::format("more than {} slots of {}", kMostSlots, host.host));
+      }
     }
   }
   if (hosts.empty()) throw InputError(file, "names no host; give a line for each, NAME slots=N");

@@ -1,9 +1,11 @@
 #include "job/hosts/host_list.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "job/hosts/address.h"
 #include "job/hosts/interface.h"
 
 namespace graphpipe {
@@ -31,8 +33,8 @@ TEST(NodeList, Expands) {
 }
 
 TEST(NodeList, RefusesWhatIsNone) {
-  for (const char* text : {"", ",", "a,", "a[", "a]", "a[]", "a[1-]", "a[2-1]", "a[x]", "a[[1]]",
-                           "a[1,]b", "a b", "a[1-2", "a[-1]", "a[1-9999999999]"}) {
+  for (const char* text : {"", ",", "a,", "a[", "a]", "a[]", "a[ ]", "a[1-]", "a[2-1]", "a[x]",
+                           "a[[1]]", "a[1,]b", "a b", "a[1-2", "a[-1]", "a[1-9999999999]"}) {
     EXPECT_EQ(refusal([&] { expand_node_list(text, "LIST"); }),
               std::string("LIST: expected a list of hosts such as node[01-03,7],gpu5, found \"") +
                   text + "\"");
@@ -82,6 +84,30 @@ TEST(Interface, LoopbackIsEverywhere) {
   EXPECT_EQ(refusal([] { listening_address(true, "192.0.2.7", ""); }),
             "192.0.2.7: this process is rank 0, and 192.0.2.7 is not this machine; set MASTER_ADDR "
             "to rank 0's host, or give --interface");
+}
+
+TEST(NodeList, NamesAreAsLongAsNamesMayBe) {
+  const std::string name(256, 'n');
+  EXPECT_NE(refusal([&] { expand_node_list(name, "LIST"); }), "");
+  std::string nested;  // a level of recursion a bracket
+  for (int i = 0; i < 50'000; ++i) nested += "[1]";
+  EXPECT_NE(refusal([&] { expand_node_list(nested, "LIST"); }), "");
+}
+
+TEST(Hostfile, HasAtMostSoManyHostsAndSlots) {
+  EXPECT_EQ(refusal([] { parse_hostfile("a:4000\nb\na:97\n", "F"); }),
+            "F:3: more than 4096 slots of a");
+  std::string many;
+  for (int i = 0; i <= 65536; ++i) many += fmt::format("h{}\n", i);
+  EXPECT_EQ(refusal([&] { parse_hostfile(many, "F"); }), "F:65537: more than 65536 hosts");
+}
+
+TEST(Address, IsAnAddressAndAPort) {
+  EXPECT_EQ(parse_address("fd00::1 29500\n", "L"), std::pair(std::string("fd00::1"), 29500));
+  EXPECT_EQ(refusal([] { parse_address("29500", "L"); }),
+            "L: expected ADDRESS PORT, found \"29500\"");
+  EXPECT_EQ(refusal([] { parse_address("10.0.0.1 65536", "L"); }),
+            "L: expected a port from 1 to 65535, found 65536");
 }
 
 }  // namespace

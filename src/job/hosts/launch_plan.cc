@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "job/hosts/host_list.h"
 
 namespace graphpipe {
@@ -63,6 +64,7 @@ class Variables {
   std::optional<std::string> text(const char* name) const {
     const auto found = name == nullptr ? environment_.end() : environment_.find(name);
     if (found == environment_.end() || found->second.empty()) return std::nullopt;
+    if (!is_utf8(found->second)) throw InputError(name, "its value is not UTF-8");
     return found->second;
   }
   std::optional<int> count(const char* name, int least, int most) const {

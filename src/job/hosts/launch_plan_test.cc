@@ -234,5 +234,10 @@ TEST(LaunchPlan, OfAHostfileTheRestComesOverStandardInput) {
   EXPECT_EQ(plan_launch(environment, {}).rendezvous.way, Way::kFixed);
 }
 
+TEST(PlanLaunch, ValuesAreUtf8) {
+  EXPECT_EQ(refusal(with(kTorchrun, {{"TORCHELASTIC_RUN_ID", "r\xff"}})),
+            "TORCHELASTIC_RUN_ID: its value is not UTF-8");
+}
+
 }  // namespace
 }  // namespace graphpipe

@@ -10,8 +10,12 @@ namespace {
 // The object of that name in a line that is nothing else; null: the line is another.
 Json object_in(const std::string& line, const char* name) {
   if (!line.starts_with(fmt::format("{{\"{}\"", name))) return {};
-  Json document = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  return document.is_object() && document.contains(name) ? document.at(name) : Json();
+  try {
+    const Json document = parse_json(line, "a rank's line");
+    return document.is_object() && document.contains(name) ? document.at(name) : Json();
+  } catch (const InputError&) {
+    return {};
+  }
 }
 
 }  // namespace
@@ -34,9 +38,9 @@ std::optional<LaunchResult> parse_failure_line(const std::string& line) {
     const JsonReader json(object, "a rank's last line");
     json.only({"exit_code", "cause", "rank", "peer_lost", "struck", "last_lines"});
     LaunchResult result;
-    result.exit_code = static_cast<int>(json["exit_code"].integer_at_least(1));
+    result.exit_code = json["exit_code"].int_at_least(1);
     result.first_cause = json["cause"].string();
-    result.rank = static_cast<int>(json["rank"].integer());
+    result.rank = json["rank"].int_at_least(-1);
     result.peer_lost = json["peer_lost"].boolean();
     result.struck = json["struck"].boolean();
     for (const JsonReader& text : json["last_lines"].items()) {

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/text.h"
+#include "job/hosts/address.h"
 #include "runtime/transport/gate.h"
 #include "runtime/transport/gloo_transport.h"
 #include "runtime/transport/shared_memory_transport.h"
@@ -51,7 +51,7 @@ std::uint16_t published_port(const std::string& path, double timeout_s) {
     }
     std::this_thread::sleep_for(Milliseconds(5));
   }
-  return static_cast<std::uint16_t>(parse_integer(read_file(path), path));
+  return static_cast<std::uint16_t>(parse_port(read_file(path), path));
 }
 
 // Text that the ranks of several runs may publish in one store.
@@ -84,9 +84,7 @@ class AgentStore {
   }
   std::pair<std::string, int> published() {
     const std::vector<std::uint8_t> bytes = store_->get(key_);
-    const auto words = split_text(std::string(bytes.begin(), bytes.end()), ' ');
-    if (words.size() != 2) throw RunError("torchrun's store: rank 0 published no address");
-    return {words[0], static_cast<int>(parse_integer(words[1], "torchrun's store"))};
+    return parse_address(std::string(bytes.begin(), bytes.end()), "torchrun's store");
   }
 
  private:
