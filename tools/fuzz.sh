@@ -9,7 +9,8 @@
 #
 # A finding ends its target, stays in build/fuzz/findings and is said at the end, with the command
 # that shows it again. What a search adds to a corpus stays in build/fuzz/grown and is where the
-# next one begins. An input may take 2 s of CPU time, 1 GiB of memory, 256 MiB in one piece.
+# next one begins; its random numbers are the same each time. An input may take 2 s of CPU time,
+# 1 GiB of memory, 256 MiB in one piece.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-30}
@@ -37,16 +38,16 @@ run_target() {
   mkdir -p "build/fuzz/grown/$target" "build/fuzz/findings/$target"
   # The models and tensors of ONNX's own tests, where there is time to read them.
   if [ -d "$onnx_tests" ] && [ "$seconds" -ge 60 ] && [[ $target == onnx* ]]; then others=("$onnx_tests"); fi
-  if build/fuzz/bin/fuzz "$target" "-max_total_time=$seconds" -timeout=60 -rss_limit_mb=1024 \
+  if build/fuzz/bin/fuzz "$target" "-max_total_time=$seconds" -seed=1 -timeout=60 -rss_limit_mb=1024 \
       -malloc_limit_mb=256 -max_len=16384 -dict=tests/fuzz/values.dict -print_final_stats=1 -report_slow_units=60 \
       "-artifact_prefix=build/fuzz/findings/$target/" "build/fuzz/grown/$target" \
       "tests/fuzz/corpus/$target" "${others[@]}" >"$log" 2>&1; then
     printf '%-16s clean: %s inputs, %s\n' "$target" \
       "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")" \
-      "$(grep -o 'cov: [0-9]*' "$log" | tail -n 1 | sed 's/cov:/edges/')"
+      "$(grep -ao 'cov: [0-9]*' "$log" | tail -n 1 | sed 's/cov:/edges/')"
   else
     printf '%-16s FINDING: %s\n' "$target" \
-      "$(grep -m 1 -E "^$target: |ERROR|runtime error" "$log" || tail -n 1 "$log")"
+      "$(grep -a -m 1 -E "^$target: |ERROR|runtime error" "$log" || tail -n 1 "$log")"
     return 1
   fi
 }
