@@ -3,6 +3,9 @@
 # Makes library gp_NAME of the *.cc below src/NAME and test program NAME_test of
 # the *_test.cc, with the label NAME, in SHARDS as gp_tests has it. DEPS are the rooms
 # that NAME may include; tools/check_layers.py holds the includes against these calls.
+#
+# Presets full, asan and tsan compile a room's files in dozens (CMAKE_UNITY_BUILD), since most of
+# the time goes into headers: so no two files of a room give one local name two meanings.
 function(gp_module name)
   cmake_parse_arguments(ARG "" "SHARDS" "DEPS;LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)

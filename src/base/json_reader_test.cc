@@ -2,31 +2,20 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
-
-#include "base/error.h"
+#include "base/test_fault.h"
 
 namespace graphpipe {
 namespace {
 
-std::string fault(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 std::string parse_fault(std::string_view text) {
-  return fault([&] { parse_json(text, "f.json"); });
+  return input_fault([&] { parse_json(text, "f.json"); });
 }
 
 // What the reader says about `value` when asked by `ask`.
 template <typename Ask>
 std::string read_fault(const std::string& value, const Ask& ask) {
   const Json document = parse_json("{\"a\": [0, " + value + "]}", "f.json");
-  return fault([&] { ask(JsonReader(document, "f.json")["a"].items()[1]); });
+  return input_fault([&] { ask(JsonReader(document, "f.json")["a"].items()[1]); });
 }
 
 TEST(ParseJson, ReadsADocument) {

@@ -2,21 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
-
-#include "base/error.h"
+#include "base/test_fault.h"
 
 namespace graphpipe {
 namespace {
-
-std::string fault(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
 
 TEST(BytesText, PicksTheUnitWithThreeDigits) {
   EXPECT_EQ(bytes_text(0), "0 B");
@@ -68,7 +57,7 @@ TEST(ParseBytes, SaysWhichUnitsThereAre) {
       "--memory: expected a number of bytes such as 512 or 2GiB, with one of the units B, kB, MB, "
       "GB, TB, KiB, MiB, GiB, TiB; found \"";
   for (const std::string text : {"2Gb", "", "GiB", "-1", "1e999", "nan", "2GiB/s", "0x10"}) {
-    EXPECT_EQ(fault([&] { parse_bytes(text, "--memory"); }), expected + text + "\"");
+    EXPECT_EQ(input_fault([&] { parse_bytes(text, "--memory"); }), expected + text + "\"");
   }
 }
 
@@ -80,7 +69,7 @@ TEST(ParseBandwidth, TellsBitsFromBytes) {
 }
 
 TEST(ParseBandwidth, SaysWhichUnitsThereAre) {
-  EXPECT_EQ(fault([] { parse_bandwidth("25GiB", "--cluster"); }),
+  EXPECT_EQ(input_fault([] { parse_bandwidth("25GiB", "--cluster"); }),
             "--cluster: expected a bandwidth such as 25GiB/s or 100Gb/s (lower-case b: bits), or "
             "bytes per second, with one of the units B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, "
             "GiB/s, TiB/s, b/s, kb/s, Mb/s, Gb/s, Tb/s; found \"25GiB\"");
@@ -95,7 +84,7 @@ TEST(ParseSeconds, IsTheNearestDouble) {
 }
 
 TEST(ParseSeconds, SaysWhichUnitsThereAre) {
-  EXPECT_EQ(fault([] { parse_seconds("5min", "latency"); }),
+  EXPECT_EQ(input_fault([] { parse_seconds("5min", "latency"); }),
             "latency: expected a time such as 5us or 2s, with one of the units s, ms, us, ns; "
             "found \"5min\"");
 }
@@ -105,10 +94,10 @@ TEST(ParseInteger, TakesWholeNumbersOnly) {
   EXPECT_EQ(parse_integer(" -7 ", "x"), -7);
   EXPECT_EQ(parse_integer("9223372036854775807", "x"), 9223372036854775807);
   for (const std::string text : {"", "4.0", "4x", "x", "1e3", "- 4"}) {
-    EXPECT_EQ(fault([&] { parse_integer(text, "b"); }),
+    EXPECT_EQ(input_fault([&] { parse_integer(text, "b"); }),
               "b: expected a whole number, found \"" + text + "\"");
   }
-  EXPECT_EQ(fault([] { parse_integer("9223372036854775808", "b"); }),
+  EXPECT_EQ(input_fault([] { parse_integer("9223372036854775808", "b"); }),
             "b: expected a whole number of at most 63 bits, found \"9223372036854775808\"");
 }
 
@@ -116,7 +105,7 @@ TEST(ParseNumber, TakesFiniteNumbersOnly) {
   EXPECT_EQ(parse_number("0.25", "x"), 0.25);
   EXPECT_EQ(parse_number("-1e-3", "x"), -1e-3);
   for (const std::string text : {"", "inf", "nan", "1e999", "1,5", "0.5 s"}) {
-    EXPECT_EQ(fault([&] { parse_number(text, "lr"); }),
+    EXPECT_EQ(input_fault([&] { parse_number(text, "lr"); }),
               "lr: expected a finite number, found \"" + text + "\"");
   }
 }

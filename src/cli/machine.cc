@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "job/hosts/remote_ranks.h"
 #include "report/page.h"
 
 namespace graphpipe {
@@ -185,19 +186,6 @@ std::string output_of(const std::string& command) {
   while (const std::size_t n = fread(part.data(), 1, part.size(), pipe.get()))
     text.append(part.data(), n);
   return text;
-}
-
-std::string shell_word(const std::string& text) {
-  std::string word = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      word += "'\\''";
-    } else {
-      word += c;
-    }
-  }
-  word += '\'';
-  return word;
 }
 
 std::string worker_advice(const std::string& name, const std::string& value) {

@@ -27,7 +27,7 @@ Cluster five_devices() {
   return cluster;
 }
 
-std::string fault(const Cluster& cluster) {
+std::string validate_fault(const Cluster& cluster) {
   try {
     validate(cluster, "c.json");
   } catch (const InputError& error) {
@@ -105,31 +105,32 @@ TEST(CoreOversubscription, IsRanksPerCoreOfANode) {
   EXPECT_EQ(core_oversubscription(cluster), 2.5);
 }
 
-TEST(ClusterValidate, AcceptsANodeThatIsHalfFull) { EXPECT_EQ(fault(five_devices()), ""); }
+TEST(ClusterValidate, AcceptsANodeThatIsHalfFull) { EXPECT_EQ(validate_fault(five_devices()), ""); }
 
 TEST(ClusterValidate, C1ThereIsADevice) {
   Cluster cluster = five_devices();
   cluster.device_type.clear();
-  EXPECT_EQ(fault(cluster), "c.json: /devices: C1: there is no device; list at least one");
+  EXPECT_EQ(validate_fault(cluster), "c.json: /devices: C1: there is no device; list at least one");
 }
 
 TEST(ClusterValidate, C1ThereIsALevel) {
   Cluster cluster = five_devices();
   cluster.levels.clear();
-  EXPECT_EQ(fault(cluster),
+  EXPECT_EQ(validate_fault(cluster),
             "c.json: /levels: C1: there is no level; list at least one with its link");
 }
 
 TEST(ClusterValidate, C1GroupSizesArePositive) {
   Cluster cluster = five_devices();
   cluster.levels[1].group_size = 0;
-  EXPECT_EQ(fault(cluster), "c.json: /levels/1/group_size: C1: expected at least 1, found 0");
+  EXPECT_EQ(validate_fault(cluster),
+            "c.json: /levels/1/group_size: C1: expected at least 1, found 0");
 }
 
 TEST(ClusterValidate, C1GroupSizesHoldTheDevices) {
   Cluster cluster = five_devices();
   cluster.levels.pop_back();
-  EXPECT_EQ(fault(cluster),
+  EXPECT_EQ(validate_fault(cluster),
             "c.json: /levels: C1: the group sizes hold 4 devices, but there are 5; make a group "
             "larger or add a level");
 }
@@ -137,13 +138,13 @@ TEST(ClusterValidate, C1GroupSizesHoldTheDevices) {
 TEST(ClusterValidate, C1GroupSizesMayMultiplyBeyond64Bits) {
   Cluster cluster = five_devices();
   for (Level& level : cluster.levels) level.group_size = std::numeric_limits<int>::max();
-  EXPECT_EQ(fault(cluster), "");
+  EXPECT_EQ(validate_fault(cluster), "");
 }
 
 TEST(ClusterValidate, C2DeviceTypesExist) {
   Cluster cluster = five_devices();
   cluster.device_type[3] = 1;
-  EXPECT_EQ(fault(cluster),
+  EXPECT_EQ(validate_fault(cluster),
             "c.json: /devices: C2: device 3 has type 1, which does not exist; there are 1, counted "
             "from 0");
 }
@@ -151,22 +152,22 @@ TEST(ClusterValidate, C2DeviceTypesExist) {
 TEST(ClusterValidate, C2FiguresArePositive) {
   Cluster cluster = five_devices();
   cluster.types[0].peak_flops_per_s = 0;
-  EXPECT_EQ(fault(cluster),
+  EXPECT_EQ(validate_fault(cluster),
             "c.json: /types/0/peak_flops_per_s: C2: expected a positive number, found 0");
   cluster = five_devices();
   cluster.types[0].memory_bytes = -5;
-  EXPECT_EQ(fault(cluster),
+  EXPECT_EQ(validate_fault(cluster),
             "c.json: /types/0/memory_bytes: C2: expected a positive number, found -5");
   cluster = five_devices();
   cluster.levels[2].link.bandwidth_bytes_per_s = std::numeric_limits<double>::infinity();
-  EXPECT_EQ(fault(cluster),
+  EXPECT_EQ(validate_fault(cluster),
             "c.json: /levels/2/bandwidth_bytes_per_s: C2: expected a positive number, found inf");
 }
 
 TEST(ClusterValidate, C2EfficienciesAreShares) {
   Cluster cluster = five_devices();
   cluster.types[0].memory_efficiency = 1.5;
-  EXPECT_EQ(fault(cluster),
+  EXPECT_EQ(validate_fault(cluster),
             "c.json: /types/0/memory_efficiency: C2: expected a share above 0 and up to 1, found "
             "1.5");
 }
@@ -174,11 +175,11 @@ TEST(ClusterValidate, C2EfficienciesAreShares) {
 TEST(ClusterValidate, C2LatenciesAreNotNegative) {
   Cluster cluster = five_devices();
   cluster.levels[0].link.latency_s = -1;
-  EXPECT_EQ(fault(cluster),
+  EXPECT_EQ(validate_fault(cluster),
             "c.json: /levels/0/latency_s: C2: expected a number that is not negative, found -1");
   cluster = five_devices();
   cluster.types[0].launch_overhead_s = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_EQ(fault(cluster),
+  EXPECT_EQ(validate_fault(cluster),
             "c.json: /types/0/launch_overhead_s: C2: expected a number that is not negative, found "
             "nan");
 }
@@ -186,7 +187,7 @@ TEST(ClusterValidate, C2LatenciesAreNotNegative) {
 TEST(ClusterValidate, C3CoresAreNotNegative) {
   Cluster cluster = five_devices();
   cluster.cores_per_node = -2;
-  EXPECT_EQ(fault(cluster),
+  EXPECT_EQ(validate_fault(cluster),
             "c.json: /cores_per_node: C3: expected 0 (each device has its own) or more, found -2");
 }
 

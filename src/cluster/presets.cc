@@ -13,7 +13,7 @@ namespace graphpipe {
 namespace {
 
 constexpr const char* kWhere = "--cluster";
-constexpr std::int64_t kMostDevices = 1'000'000;
+constexpr std::int64_t kMostPresetDevices = 1'000'000;
 // Of overrides: beyond them a figure is a slip, and sums of it could overflow.
 constexpr double kMostBytes = 1e18;
 constexpr double kMostLatencyS = 3600;
@@ -147,9 +147,9 @@ Cluster build_preset(const std::string& name, int devices) {
 
 int parse_device_count(const std::string& name, const std::string& text) {
   const std::int64_t devices = parse_integer(text, kWhere);
-  if (devices < 1 || devices > kMostDevices) {
-    throw InputError(kWhere,
-                     fmt::format("{}:{}: expected 1 to {} devices", name, devices, kMostDevices));
+  if (devices < 1 || devices > kMostPresetDevices) {
+    throw InputError(
+        kWhere, fmt::format("{}:{}: expected 1 to {} devices", name, devices, kMostPresetDevices));
   }
   return static_cast<int>(devices);
 }
@@ -192,9 +192,9 @@ void apply_override(Cluster& cluster, const std::string& key, const std::string&
         positive(parse_bandwidth(value, kWhere), key);
   } else if (key == "cores" && local) {
     const std::int64_t cores = parse_integer(value, kWhere);
-    if (cores < 1 || cores > kMostDevices) {
+    if (cores < 1 || cores > kMostPresetDevices) {
       throw InputError(kWhere,
-                       fmt::format("cores: expected 1 to {}, found {}", kMostDevices, cores));
+                       fmt::format("cores: expected 1 to {}, found {}", kMostPresetDevices, cores));
     }
     cluster.cores_per_node = static_cast<int>(cores);
   } else {

@@ -7,7 +7,7 @@
 namespace graphpipe {
 namespace {
 
-std::string fault(const std::string& text) {
+std::string preset_fault(const std::string& text) {
   try {
     preset_cluster(text);
   } catch (const InputError& error) {
@@ -76,35 +76,36 @@ TEST(Presets, NoteTellsThatRanksShareCores) {
 
 TEST(Presets, RefusesUnknownNamesWithThoseThatExist) {
   EXPECT_EQ(
-      fault("sumit:8"),
+      preset_fault("sumit:8"),
       "--cluster: there is no cluster 'sumit' (did you mean summit?); there are summit, a100, "
       "h100, local, each with a number of devices (summit:8), or a cluster file");
 }
 
 TEST(Presets, RefusesAMissingDeviceCount) {
-  EXPECT_EQ(fault("summit"),
+  EXPECT_EQ(preset_fault("summit"),
             "--cluster: expected NAME:DEVICES, such as summit:8, found 'summit'; the names are "
             "summit, a100, h100, local");
-  EXPECT_EQ(fault("summit:0"), "--cluster: summit:0: expected 1 to 1000000 devices");
+  EXPECT_EQ(preset_fault("summit:0"), "--cluster: summit:0: expected 1 to 1000000 devices");
 }
 
 TEST(Presets, RefusesOverridesThatCannotBeMeant) {
-  EXPECT_EQ(fault("summit:8,memory=1GiB,memory=2GiB"),
+  EXPECT_EQ(preset_fault("summit:8,memory=1GiB,memory=2GiB"),
             "--cluster: 'memory' is given twice in 'summit:8,memory=1GiB,memory=2GiB'");
-  EXPECT_EQ(fault("summit:8,memory=1e300"),
+  EXPECT_EQ(preset_fault("summit:8,memory=1e300"),
             "--cluster: memory: expected at most 1e+18 bytes, found 1e+300");
-  EXPECT_EQ(fault("summit:8,latency=1e300"),
+  EXPECT_EQ(preset_fault("summit:8,latency=1e300"),
             "--cluster: latency: expected at most 3600 s, found 1e+300 s");
 }
 
 TEST(Presets, RefusesUnknownOverrides) {
-  EXPECT_EQ(fault("summit:8,cores=2"),
+  EXPECT_EQ(preset_fault("summit:8,cores=2"),
             "--cluster: unknown override 'cores'; there are memory, bandwidth, latency, "
             "node-bandwidth and, for local, cores");
-  EXPECT_EQ(fault("summit:8,memory"),
+  EXPECT_EQ(preset_fault("summit:8,memory"),
             "--cluster: expected KEY=VALUE, such as memory=8GiB, found 'memory'");
-  EXPECT_EQ(fault("local:8,cores=0"), "--cluster: cores: expected 1 to 1000000, found 0");
-  EXPECT_EQ(fault("local:8,bandwidth=0"), "--cluster: bandwidth: expected more than 0, found 0");
+  EXPECT_EQ(preset_fault("local:8,cores=0"), "--cluster: cores: expected 1 to 1000000, found 0");
+  EXPECT_EQ(preset_fault("local:8,bandwidth=0"),
+            "--cluster: bandwidth: expected more than 0, found 0");
 }
 
 }  // namespace

@@ -9,17 +9,15 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <map>
 #include <utility>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "cost/operator_bounds.h"
 
 namespace graphpipe {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Sums of many times differ in their last digits, and the simulator counts in small ticks.
 constexpr double kRounding = 1 - 1e-9;

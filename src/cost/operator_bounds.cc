@@ -1,13 +1,12 @@
 #include "cost/operator_bounds.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
+
+#include "base/numbers.h"
 
 namespace graphpipe {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 

@@ -19,7 +19,7 @@ std::string line(const Pixel& pixel, const std::string& label) {
 
 const std::string kBlank = line([](int) { return 0; }, "0");
 
-std::string fault(const std::string& csv) {
+std::string digits_fault(const std::string& csv) {
   return input_fault([&] { parse_digits(csv, "digits.csv"); });
 }
 
@@ -41,11 +41,12 @@ TEST(Digits, CutsImagesIntoQuarters) {
 }
 
 TEST(Digits, SaysWhatIsWrong) {
-  EXPECT_EQ(fault(""), "digits.csv: no images; expected lines of 65 numbers");
-  EXPECT_EQ(fault(kBlank + "1,2,3\n"), "digits.csv:2: 3 numbers, expected 64 pixels and a label");
-  EXPECT_EQ(fault(line([](int p) { return p == 3 ? 17 : 0; }, "1")),
+  EXPECT_EQ(digits_fault(""), "digits.csv: no images; expected lines of 65 numbers");
+  EXPECT_EQ(digits_fault(kBlank + "1,2,3\n"),
+            "digits.csv:2: 3 numbers, expected 64 pixels and a label");
+  EXPECT_EQ(digits_fault(line([](int p) { return p == 3 ? 17 : 0; }, "1")),
             "digits.csv:1: a pixel is 17, expected 0 to 16");
-  EXPECT_EQ(fault(line([](int) { return 0; }, "10")),
+  EXPECT_EQ(digits_fault(line([](int) { return 0; }, "10")),
             "digits.csv:1: the label is 10, expected 0 to 9");
 }
 

@@ -54,7 +54,7 @@ MemoryDataset small_set(std::int64_t last_id = 2) {
   return dataset;
 }
 
-std::string fault(const std::string& argument, const Graph& graph = small_graph()) {
+std::string load_fault(const std::string& argument, const Graph& graph = small_graph()) {
   return input_fault([&] { load_dataset(argument, graph, 1); });
 }
 
@@ -67,7 +67,7 @@ TEST(LoadDataset, OpensAFolder) {
 TEST(LoadDataset, FloatsServeAGraphOfDoubles) {
   const TestFolder folder;
   write_dataset(small_set(), folder.path());
-  EXPECT_EQ(fault(folder.path(), small_graph(DType::kFloat64)), "");
+  EXPECT_EQ(load_fault(folder.path(), small_graph(DType::kFloat64)), "");
 }
 
 TEST(LoadDataset, FindsBuiltInSetsWhereTheVariableSays) {
@@ -81,21 +81,22 @@ TEST(LoadDataset, SaysHowToFetchWhatIsMissing) {
   const TestFolder folder;
   {
     const ScopedVariable root("GRAPHPIPE_DATA", folder.path());
-    EXPECT_EQ(fault("movielens"), "--data: the data set movielens is not at " + folder.path() +
-                                      "/movielens; fetch it with tools/fetch_data.sh movielens");
+    EXPECT_EQ(load_fault("movielens"),
+              "--data: the data set movielens is not at " + folder.path() +
+                  "/movielens; fetch it with tools/fetch_data.sh movielens");
   }
   const ScopedVariable home("HOME", folder.path());
   const ScopedVariable unset("GRAPHPIPE_DATA", "");
-  EXPECT_EQ(fault("movielens"),
+  EXPECT_EQ(load_fault("movielens"),
             "--data: the data set movielens is not at " + folder.path() +
                 "/.cache/graphpipe/data/movielens; fetch it with tools/fetch_data.sh movielens");
 }
 
 TEST(LoadDataset, NamesTheSetsThatAre) {
-  EXPECT_EQ(fault("movilens"),
+  EXPECT_EQ(load_fault("movilens"),
             "--data: \"movilens\" is neither a built-in data set (digits, movielens, synthetic) "
             "nor a folder; did you mean movielens?");
-  EXPECT_EQ(fault("/no/such/folder"),
+  EXPECT_EQ(load_fault("/no/such/folder"),
             "--data: \"/no/such/folder\" is neither a built-in data set (digits, movielens, "
             "synthetic) nor a folder");
 }
@@ -106,7 +107,7 @@ TEST(LoadDataset, NamesEachInputThatNoFieldServes) {
   dataset.add("x", {2, 2}, std::span<const float>(std::vector<float>(40)));
   dataset.add("target", {1}, std::span<const std::int64_t>(std::vector<std::int64_t>(10)));
   write_dataset(dataset, folder.path());
-  EXPECT_EQ(fault(folder.path()),
+  EXPECT_EQ(load_fault(folder.path()),
             "--data: the data set mine does not serve these inputs of small: id int64 (2), found "
             "no such field; x float32 (4), found float32 (2, 2); target float32 (1), found int64 "
             "(1); its fields are x float32 (2, 2), target int64 (1)");
@@ -117,7 +118,7 @@ TEST(LoadDataset, RefusesAnInputThatIsNotOfSamples) {
   g.input("scale", DType::kFloat32, {3}, false);
   const TestFolder folder;
   write_dataset(small_set(), folder.path());
-  EXPECT_EQ(fault(folder.path(), std::move(g).build()),
+  EXPECT_EQ(load_fault(folder.path(), std::move(g).build()),
             "--data: the data set mine does not serve these inputs of constant: scale float32 (3), "
             "one tensor for all samples; its fields are id int64 (2), x float32 (4), target "
             "float32 (1)");
@@ -126,11 +127,11 @@ TEST(LoadDataset, RefusesAnInputThatIsNotOfSamples) {
 TEST(LoadDataset, RefusesIdsBeyondATable) {
   const TestFolder folder;
   write_dataset(small_set(3), folder.path());
-  EXPECT_EQ(fault(folder.path()),
+  EXPECT_EQ(load_fault(folder.path()),
             "--data: field id of the data set mine has 3 in sample 7, and table takes numbers from "
             "0 to 2");
   write_dataset(small_set(-1), folder.path());
-  EXPECT_EQ(fault(folder.path()),
+  EXPECT_EQ(load_fault(folder.path()),
             "--data: field id of the data set mine has -1 in sample 7, and table takes numbers "
             "from 0 to 2");
 }
@@ -140,7 +141,7 @@ TEST(LoadDataset, AnyNegativeNumberIsPaddingOfABag) {
   g.embedding_bag("bag", g.input("id", DType::kInt64, {2}), 3, 2);
   const TestFolder folder;
   write_dataset(small_set(-7), folder.path());
-  EXPECT_EQ(fault(folder.path(), std::move(g).build()), "");
+  EXPECT_EQ(load_fault(folder.path(), std::move(g).build()), "");
 }
 
 TEST(LoadDataset, MakesSyntheticSamples) {

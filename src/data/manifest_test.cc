@@ -14,11 +14,11 @@ std::string manifest(const std::string& fields, const std::string& samples = "3"
          R"(, "fields": [)" + fields + "]}";
 }
 
-std::string fault(const std::string& json) {
+std::string manifest_fault(const std::string& json) {
   return input_fault([&] { parse_manifest(json, "m.json"); });
 }
 
-std::string field_fault(const std::string& field) { return fault(manifest(field)); }
+std::string field_fault(const std::string& field) { return manifest_fault(manifest(field)); }
 
 TEST(Manifest, ReadsWhatItWrites) {
   const Manifest written{.name = "d",
@@ -36,10 +36,10 @@ TEST(Manifest, ReadsWhatItWrites) {
 }
 
 TEST(Manifest, RefusesAnotherFormatOrVersion) {
-  EXPECT_EQ(fault(R"({"format": "graphpipe-plan"})"),
+  EXPECT_EQ(manifest_fault(R"({"format": "graphpipe-plan"})"),
             "m.json: /format: expected \"graphpipe-dataset\", found \"graphpipe-plan\"; this is "
             "not a data set");
-  EXPECT_EQ(fault(R"({"format": "graphpipe-dataset", "version": 2})"),
+  EXPECT_EQ(manifest_fault(R"({"format": "graphpipe-dataset", "version": 2})"),
             "m.json: /version: expected 1, found 2; write the data set anew with this program");
 }
 
@@ -52,15 +52,15 @@ TEST(Manifest, RefusesUnknownKeysAndMissingOnes) {
 }
 
 TEST(Manifest, NeedsSamplesAndFields) {
-  EXPECT_EQ(fault(manifest(kField, "0")),
+  EXPECT_EQ(manifest_fault(manifest(kField, "0")),
             "m.json: /samples: expected a whole number of at least 1, found 0");
-  EXPECT_EQ(fault(manifest("")), "m.json: /fields: is empty; expected at least one field");
+  EXPECT_EQ(manifest_fault(manifest("")), "m.json: /fields: is empty; expected at least one field");
 }
 
 TEST(Manifest, NamesOfFieldsAreNotEmptyAndUnique) {
   EXPECT_EQ(field_fault(R"({"name": "", "dtype": "float32", "shape": [], "file": "x"})"),
             "m.json: /fields/0/name: is empty; a field is called as a graph's input");
-  EXPECT_EQ(fault(manifest(kField + ", " + kField)),
+  EXPECT_EQ(manifest_fault(manifest(kField + ", " + kField)),
             "m.json: /fields/1/name: another field is called \"x\" too");
 }
 
@@ -88,7 +88,7 @@ TEST(Manifest, RefusesSizesThatOverflow) {
   EXPECT_EQ(field_fault(huge),
             "m.json: /fields/0: 3 samples of it are more than 1099511627776 bytes, the most that "
             "a field may have");
-  EXPECT_EQ(fault(manifest(kField, "9000000000000000000")),
+  EXPECT_EQ(manifest_fault(manifest(kField, "9000000000000000000")),
             "m.json: /fields/0: 9000000000000000000 samples of it are more than 1099511627776 "
             "bytes, the most that a field may have");
 }

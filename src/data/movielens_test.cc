@@ -19,37 +19,27 @@ const std::string kRatings = kHeader +
                              "31\tToy Story\t1995\tComedy|Animation\t2\t5\t172800\n"
                              "50\t12 Monkeys\t2000\t(no genres listed)\t9\t0.5\t86401\n";
 
-template <typename T>
-std::vector<T> values(const Dataset& dataset, const std::string& name) {
-  const Field& field = *dataset.field(name);
-  std::vector<T> all;
-  const std::size_t count =
-      static_cast<std::size_t>(dataset.samples() * field.bytes_per_sample()) / sizeof(T);
-  for (std::size_t i = 0; i < count; ++i) all.push_back(element<T>(field.data, i));
-  return all;
-}
-
-using Integers = std::vector<std::int64_t>;
+using Numbers = std::vector<std::int64_t>;
 using Floats = std::vector<float>;
 
-std::string fault(const std::string& tsv) {
+std::string movielens_fault(const std::string& tsv) {
   return input_fault([&] { parse_movielens(tsv, "m.tsv"); });
 }
 
 TEST(Movielens, IdsAreDenseByAscendingIdOfTheSource) {
   const auto dataset = parse_movielens(kRatings, "m.tsv");
   EXPECT_EQ(dataset->samples(), 4);
-  EXPECT_EQ(values<std::int64_t>(*dataset, "user"), Integers({1, 1, 0, 1}));
-  EXPECT_EQ(values<std::int64_t>(*dataset, "film"), Integers({1, 0, 1, 2}));
+  EXPECT_EQ(values<std::int64_t>(*dataset, "user"), Numbers({1, 1, 0, 1}));
+  EXPECT_EQ(values<std::int64_t>(*dataset, "film"), Numbers({1, 0, 1, 2}));
   EXPECT_EQ(values<float>(*dataset, "rating"), Floats({4, 2.5, 5, 0.5}));
 }
 
 TEST(Movielens, GenresAreNumberedByNameAndPadded) {
   const auto dataset = parse_movielens(kRatings, "m.tsv");
-  const Integers all = values<std::int64_t>(*dataset, "genres");
+  const Numbers all = values<std::int64_t>(*dataset, "genres");
   ASSERT_EQ(all.size(), 40U);
   // (no genres listed), Animation, Comedy, Drama
-  EXPECT_EQ(Integers(all.begin(), all.begin() + 4), Integers({2, 1, -1, -1}));
+  EXPECT_EQ(Numbers(all.begin(), all.begin() + 4), Numbers({2, 1, -1, -1}));
   EXPECT_EQ(all[10], 3);
   EXPECT_EQ(all[30], 0);
   EXPECT_EQ(all[39], -1);
@@ -100,8 +90,8 @@ TEST(Movielens, ColumnsMayStandInAnyOrder) {
 }
 
 TEST(TitleCodes, LettersDigitsBlanksAndSigns) {
-  const Integers codes = title_codes("aZ 09-!");
-  EXPECT_EQ(Integers(codes.begin(), codes.begin() + 8), Integers({1, 26, 37, 27, 36, 38, 39, 0}));
+  const Numbers codes = title_codes("aZ 09-!");
+  EXPECT_EQ(Numbers(codes.begin(), codes.begin() + 8), Numbers({1, 26, 37, 27, 36, 38, 39, 0}));
   EXPECT_EQ(codes.size(), 32U);
 }
 
@@ -117,33 +107,31 @@ TEST(TitleCodes, OtherScriptsAndBrokenTextAreOther) {
   EXPECT_EQ(title_codes("\xE1\x81"), title_codes("!"));  // cut short
 }
 
-TEST(TitleCodes, LongTitlesAreCut) {
-  EXPECT_EQ(title_codes(std::string(40, 'b')), Integers(32, 2));
-}
+TEST(TitleCodes, LongTitlesAreCut) { EXPECT_EQ(title_codes(std::string(40, 'b')), Numbers(32, 2)); }
 
 TEST(Movielens, SaysWhatIsWrong) {
-  EXPECT_EQ(fault(""),
+  EXPECT_EQ(movielens_fault(""),
             "m.tsv: no ratings; expected a line that names the columns and lines below it");
-  EXPECT_EQ(fault(kHeader),
+  EXPECT_EQ(movielens_fault(kHeader),
             "m.tsv: no ratings; expected a line that names the columns and lines below it");
-  EXPECT_EQ(fault("movieId\ttitle\n"),
+  EXPECT_EQ(movielens_fault("movieId\ttitle\n"),
             "m.tsv:1: no column \"year\"; expected the first line to name movieId, title, year, "
             "genres, userId, rating, timestamp, parted by tabs");
-  EXPECT_EQ(fault(kHeader + "31\tToy Story\n"),
+  EXPECT_EQ(movielens_fault(kHeader + "31\tToy Story\n"),
             "m.tsv:2: 2 columns, expected 7 as in the first line");
-  EXPECT_EQ(fault(kRatings + "1\tX\t1999\tDrama\t1\t6\t0\n"),
+  EXPECT_EQ(movielens_fault(kRatings + "1\tX\t1999\tDrama\t1\t6\t0\n"),
             "m.tsv:6: the rating is 6, expected 0.5 to 5 stars");
-  EXPECT_EQ(fault(kHeader + "1\tX\t1999\ta|b|c|d|e|f|g|h|i|j|k\t1\t3\t0\n"),
+  EXPECT_EQ(movielens_fault(kHeader + "1\tX\t1999\ta|b|c|d|e|f|g|h|i|j|k\t1\t3\t0\n"),
             "m.tsv:2: 11 genres, expected at most 10");
-  EXPECT_EQ(fault(kHeader + "1e+05\tX\t1999\tDrama\t1\t3\t0\n"),
+  EXPECT_EQ(movielens_fault(kHeader + "1e+05\tX\t1999\tDrama\t1\t3\t0\n"),
             "m.tsv:2: expected a whole number, found \"1e+05\"");
 }
 
 TEST(Movielens, TakesAsManyGenresAsTheModelHas) {
   std::string tsv = kHeader;
   for (char c = 'a'; c <= 't'; ++c) tsv += std::string("1\tX\t1999\t") + c + "\t1\t3\t0\n";
-  EXPECT_EQ(fault(tsv), "");
-  EXPECT_EQ(fault(tsv + "1\tX\t1999\tu\t1\t3\t0\n"),
+  EXPECT_EQ(movielens_fault(tsv), "");
+  EXPECT_EQ(movielens_fault(tsv + "1\tX\t1999\tu\t1\t3\t0\n"),
             "m.tsv: 21 genres, expected at most 20: a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, "
             "p, q, r, s, t, u");
 }

@@ -34,16 +34,6 @@ Graph mixed_graph() {
   return std::move(g).build();
 }
 
-template <typename T>
-std::vector<T> values(const Dataset& dataset, const std::string& name) {
-  const Field& field = *dataset.field(name);
-  std::vector<T> all;
-  const std::size_t count =
-      static_cast<std::size_t>(dataset.samples() * field.bytes_per_sample()) / sizeof(T);
-  for (std::size_t i = 0; i < count; ++i) all.push_back(element<T>(field.data, i));
-  return all;
-}
-
 std::pair<std::int64_t, std::int64_t> extremes(const Dataset& dataset, const std::string& name) {
   const auto all = values<std::int64_t>(dataset, name);
   const auto [low, high] = std::minmax_element(all.begin(), all.end());

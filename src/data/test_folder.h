@@ -1,4 +1,4 @@
-// For tests: a folder that is gone at the end with all in it, and faults as text.
+// For tests: a folder that is gone at the end with all in it, and what data sets hold.
 
 #pragma once
 
@@ -8,8 +8,10 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <vector>
 
-#include "base/error.h"
+#include "base/test_fault.h"
+#include "data/dataset.h"
 
 namespace graphpipe {
 
@@ -30,23 +32,23 @@ class TestFolder {
   std::string path_;
 };
 
-// What the command line would print; "" where nothing is wrong.
-template <typename Action>
-std::string input_fault(const Action& action) {
-  try {
-    action();
-    return "";
-  } catch (const InputError& error) {
-    return error.what();
-  }
-}
-
 // The field's element `i`, counted over all samples.
 template <typename T>
 T element(const std::byte* data, std::size_t i) {
   T value;
   std::memcpy(&value, data + i * sizeof value, sizeof value);
   return value;
+}
+
+// All of a field.
+template <typename T>
+std::vector<T> values(const Dataset& dataset, const std::string& name) {
+  const Field& field = *dataset.field(name);
+  std::vector<T> all;
+  const std::size_t count =
+      static_cast<std::size_t>(dataset.samples() * field.bytes_per_sample()) / sizeof(T);
+  for (std::size_t i = 0; i < count; ++i) all.push_back(element<T>(field.data, i));
+  return all;
 }
 
 }  // namespace graphpipe

@@ -22,7 +22,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 }
 
 // "batched float32 (256, 1024)"
-std::string tensor_text(const Tensor& tensor) {
+std::string type_text(const Tensor& tensor) {
   return fmt::format("{}{} {}", tensor.batched ? "batched " : "", dtype_name(tensor.dtype),
                      shape_text(tensor.shape));
 }
@@ -247,8 +247,8 @@ class Validator {
           continue;
         }
         fail("ops", i,
-             fmt::format("G6: output \"{}\" is {}, expected {}", found.name, tensor_text(found),
-                         tensor_text(expected)));
+             fmt::format("G6: output \"{}\" is {}, expected {}", found.name, type_text(found),
+                         type_text(expected)));
       }
     }
   }
@@ -259,7 +259,7 @@ class Validator {
     fail(list, i,
          fmt::format("G7: \"{}\" is {}, expected one floating number a sample: batched "
                      "float32 () or float64 ()",
-                     tensor.name, tensor_text(tensor)));
+                     tensor.name, type_text(tensor)));
   }
 
   void check_losses() const {

@@ -19,7 +19,7 @@ static_assert(std::endian::native == std::endian::little, "values are written as
 
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kMostHeaderBytes = std::uint64_t{100} << 20;
-constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
+constexpr std::int64_t kMostWeights = std::int64_t{1} << 40;
 constexpr std::string_view kMetadata = "__metadata__";
 
 constexpr std::array<std::pair<DType, std::string_view>, 4> kNames{{{DType::kFloat32, "F32"},
@@ -54,7 +54,7 @@ WeightValues read_weight(const JsonReader& json, std::string_view data, std::siz
   const auto begin = static_cast<std::uint64_t>(offsets[0].integer_at_least(0));
   const auto end = static_cast<std::uint64_t>(offsets[1].integer_at_least(offsets[0].integer()));
   const std::int64_t elements = element_count(weight.shape);
-  if (elements > kMostElements || end > data.size() ||
+  if (elements > kMostWeights || end > data.size() ||
       end - begin != static_cast<std::uint64_t>(elements * dtype_bytes(weight.dtype))) {
     json["data_offsets"].fail(fmt::format("[{}, {}) are not the bytes of {} elements among {}",
                                           begin, end, elements, data.size()));

@@ -2,16 +2,11 @@
 
 #include "base/error.h"
 #include "base/json_reader.h"
+#include "job/fields_json.h"
 #include "job/train_lines.h"
 
 namespace graphpipe {
 namespace {
-
-Json numbers_json(const std::map<std::string, double>& numbers) {
-  Json json = Json::object();
-  for (const auto& [name, value] : numbers) json[name] = value;
-  return json;
-}
 
 Json stage_json(const StageReport& stage) {
   return {{"stage", stage.stage},

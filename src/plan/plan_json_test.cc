@@ -8,13 +8,8 @@
 namespace graphpipe {
 namespace {
 
-const Graph& graph() {
-  static const Graph kGraph = two_branch_graph();
-  return kGraph;
-}
-
 Plan judged_plan() {
-  Plan plan = chain_plan(graph(), {{"a", "b"}, {"c"}, {"join", "head", "loss", "score"}});
+  Plan plan = chain_plan(two_branches(), {{"a", "b"}, {"c"}, {"join", "head", "loss", "score"}});
   plan.stages[1].devices = {DeviceId(1), DeviceId(3)};
   plan.stages[1].replication = Replication::kRoundRobin;
   plan.stages[2].kfkb = 2;
@@ -39,7 +34,7 @@ std::string changed(std::string text, const std::string& from, const std::string
 
 std::string fault(const std::string& from, const std::string& to) {
   try {
-    parse_plan(changed(to_json(judged_plan(), graph()), from, to), "p.json");
+    parse_plan(changed(to_json(judged_plan(), two_branches()), from, to), "p.json");
   } catch (const InputError& error) {
     return error.what();
   }
@@ -48,20 +43,20 @@ std::string fault(const std::string& from, const std::string& to) {
 
 TEST(PlanJson, WhatIsWrittenIsReadTheSame) {
   const Plan plan = judged_plan();
-  EXPECT_EQ(parse_plan(to_json(plan, graph()), "p.json"), plan);
+  EXPECT_EQ(parse_plan(to_json(plan, two_branches()), "p.json"), plan);
 }
 
 TEST(PlanJson, APlanThatWasNotJudgedIsReadTheSame) {
   Plan plan = judged_plan();
   plan.estimate = {};
-  const std::string text = to_json(plan, graph());
+  const std::string text = to_json(plan, two_branches());
   EXPECT_NE(text.find("\"memory_bytes\": null"), std::string::npos);
   EXPECT_NE(text.find("\"gap\": null"), std::string::npos);
   EXPECT_EQ(parse_plan(text, "p.json"), plan);
 }
 
 TEST(PlanJson, NamesOperatorsAndTensorsForPeople) {
-  const std::string text = to_json(judged_plan(), graph());
+  const std::string text = to_json(judged_plan(), two_branches());
   EXPECT_NE(text.find(R"("ops": [
         "a",
         "b"
@@ -81,7 +76,7 @@ TEST(PlanJson, NamesOperatorsAndTensorsForPeople) {
 }
 
 TEST(PlanJson, WritesWhatFollowsFromTheRest) {
-  const std::string text = to_json(judged_plan(), graph());
+  const std::string text = to_json(judged_plan(), two_branches());
   for (const char* line : {"\"status\": \"ok\"", "\"devices\": 4,", "\"micro_batch\": 2,",
                            "\"depth\": 3", "\"bytes_per_sample\": 16", "\"gap\": 0.4999999999"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line;
@@ -91,7 +86,7 @@ TEST(PlanJson, WritesWhatFollowsFromTheRest) {
 TEST(PlanJson, MicroBatchIsNullWhereStagesDiffer) {
   Plan plan = judged_plan();
   plan.stages[0].micro_batch = 4;
-  const std::string text = to_json(plan, graph());
+  const std::string text = to_json(plan, two_branches());
   EXPECT_NE(text.find("\"micro_batch\": null"), std::string::npos);
   EXPECT_EQ(parse_plan(text, "p.json"), plan);
 }
@@ -129,7 +124,7 @@ TEST(PlanJson, RefusesNamesThatDoNotMatchTheirNumbers) {
 
 TEST(PlanJson, RefusesAHashThatIsNone) {
   try {
-    std::string text = to_json(judged_plan(), graph());
+    std::string text = to_json(judged_plan(), two_branches());
     const auto at = text.find("\"graph_hash\": \"") + std::string("\"graph_hash\": \"").size();
     parse_plan(text.replace(at, 16, "0123"), "p.json");
     FAIL() << "the hash was read";

@@ -9,19 +9,14 @@
 namespace graphpipe {
 namespace {
 
-const Graph& graph() {
-  static const Graph kGraph = two_branch_graph();
-  return kGraph;
-}
-
 // a, b | c | join, head, loss, score
 Plan good_plan() {
-  return chain_plan(graph(), {{"a", "b"}, {"c"}, {"join", "head", "loss", "score"}});
+  return chain_plan(two_branches(), {{"a", "b"}, {"c"}, {"join", "head", "loss", "score"}});
 }
 
 std::string fault(const Plan& plan) {
   try {
-    validate(plan, graph(), preset_cluster("summit:4"), "p.json");
+    validate(plan, two_branches(), preset_cluster("summit:4"), "p.json");
   } catch (const InputError& error) {
     return error.what();
   }
@@ -30,12 +25,13 @@ std::string fault(const Plan& plan) {
 
 TEST(PlanValidate, AcceptsADiamondOfStages) {
   EXPECT_EQ(fault(good_plan()), "");
-  EXPECT_EQ(fault(chain_plan(graph(), {{"a"}, {"b"}, {"c"}, {"join", "head", "loss", "score"}})),
-            "");
+  EXPECT_EQ(
+      fault(chain_plan(two_branches(), {{"a"}, {"b"}, {"c"}, {"join", "head", "loss", "score"}})),
+      "");
 }
 
 TEST(PlanValidate, AcceptsOrderEdges) {
-  Plan plan = chain_plan(graph(), {{"a"}, {"b"}, {"c"}, {"join", "head", "loss", "score"}});
+  Plan plan = chain_plan(two_branches(), {{"a"}, {"b"}, {"c"}, {"join", "head", "loss", "score"}});
   add_chain_order(plan);
   EXPECT_EQ(fault(plan), "");
 }
@@ -48,14 +44,14 @@ TEST(PlanValidate, P1AnOperatorInNoStage) {
 
 TEST(PlanValidate, P1AnOperatorInTwoStages) {
   Plan plan = good_plan();
-  plan.stages[1].ops = ops_named(graph(), {"b", "c"});
+  plan.stages[1].ops = ops_named(two_branches(), {"b", "c"});
   EXPECT_EQ(fault(plan),
             "p.json: /stages/1/ops: P1: operator 'b' is in stage 0 too; it must be in exactly one");
 }
 
 TEST(PlanValidate, P1AnOperatorTwiceInAStage) {
   Plan plan = good_plan();
-  plan.stages[1].ops = ops_named(graph(), {"c", "c"});
+  plan.stages[1].ops = ops_named(two_branches(), {"c", "c"});
   EXPECT_EQ(fault(plan), "p.json: /stages/1/ops: P1: operator 'c' is listed twice");
 }
 
@@ -69,7 +65,7 @@ TEST(PlanValidate, P1AnOperatorThatDoesNotExist) {
 
 TEST(PlanValidate, P1OperatorsOutOfOrder) {
   Plan plan = good_plan();
-  plan.stages[0].ops = ops_named(graph(), {"b", "a"});
+  plan.stages[0].ops = ops_named(two_branches(), {"b", "a"});
   EXPECT_EQ(fault(plan),
             "p.json: /stages/0/ops: P1: operators must be ascending, but 1 stands before 0");
 }
@@ -81,7 +77,8 @@ TEST(PlanValidate, P1AStageWithoutOperators) {
 }
 
 TEST(PlanValidate, P2AStageThatIsNotConvex) {
-  const Plan plan = chain_plan(graph(), {{"a", "b", "join"}, {"c"}, {"head", "loss", "score"}});
+  const Plan plan =
+      chain_plan(two_branches(), {{"a", "b", "join"}, {"c"}, {"head", "loss", "score"}});
   EXPECT_EQ(fault(plan),
             "p.json: /stages/0/ops: P2: the stage is not convex: a path leaves it and comes back, "
             "so it would wait for itself; add the operators between, or split the stage");
@@ -114,7 +111,8 @@ TEST(PlanValidate, P3AnOrderEdgeThatClosesACycle) {
 }
 
 TEST(PlanValidate, P3StagesThatStandInAnOrderThatCannotRun) {
-  const Plan plan = chain_plan(graph(), {{"c"}, {"a", "b"}, {"join", "head", "loss", "score"}});
+  const Plan plan =
+      chain_plan(two_branches(), {{"c"}, {"a", "b"}, {"join", "head", "loss", "score"}});
   EXPECT_EQ(fault(plan),
             "p.json: /stages/0: P3: stage 0 stands before stage 1, which must run first; list "
             "stages in an order in which they can run");
@@ -138,9 +136,9 @@ TEST(PlanValidate, P4ADataEdgeThatIsMissing) {
 }
 
 TEST(PlanValidate, P4ADataEdgeThatNothingCrosses) {
-  Plan plan = chain_plan(graph(), {{"a"}, {"b"}, {"c"}, {"join", "head", "loss", "score"}});
-  plan.edges.insert(plan.edges.begin() + 2,
-                    {StageId(1), StageId(2), EdgeKind::kData, tensors_named(graph(), {"b"}), true});
+  Plan plan = chain_plan(two_branches(), {{"a"}, {"b"}, {"c"}, {"join", "head", "loss", "score"}});
+  plan.edges.insert(plan.edges.begin() + 2, {StageId(1), StageId(2), EdgeKind::kData,
+                                             tensors_named(two_branches(), {"b"}), true});
   EXPECT_EQ(fault(plan),
             "p.json: /edges/2: P4: no tensor crosses from stage 1 to stage 2; remove the edge or "
             "make it an order edge");
@@ -181,7 +179,7 @@ TEST(PlanValidate, P4EdgesThatAreNotSorted) {
 TEST(PlanValidate, P4AnOrderEdgeWithATensor) {
   Plan plan = good_plan();
   plan.edges.insert(plan.edges.begin() + 1, {StageId(0), StageId(1), EdgeKind::kOrder,
-                                             tensors_named(graph(), {"a"}), true});
+                                             tensors_named(two_branches(), {"a"}), true});
   EXPECT_EQ(fault(plan), "p.json: /edges/1/tensors: P4: an order edge carries no tensor");
 }
 
@@ -241,7 +239,7 @@ TEST(PlanValidate, P6SamplesInFlight) {
 }
 
 TEST(PlanValidate, P6MoreDevicesThanSamplesToSplit) {
-  Plan plan = chain_plan(graph(), {{"a", "b", "c", "join", "head", "loss", "score"}});
+  Plan plan = chain_plan(two_branches(), {{"a", "b", "c", "join", "head", "loss", "score"}});
   plan.stages[0].devices = {DeviceId(0), DeviceId(1), DeviceId(2)};
   EXPECT_EQ(fault(plan),
             "p.json: /stages/0/devices: P6: 3 devices split a micro-batch of 2; use at most 2 or a "
@@ -256,7 +254,7 @@ TEST(PlanValidate, P7AnotherGraph) {
   EXPECT_EQ(fault(plan),
             "p.json: /graph_hash: P7: the plan was made for a graph with hash 00000000000000ff, "
             "but 'two-branch-test' has " +
-                hash_text(graph_hash(graph())) + "; plan again for this model");
+                hash_text(graph_hash(two_branches())) + "; plan again for this model");
 }
 
 }  // namespace

@@ -10,15 +10,10 @@
 namespace graphpipe {
 namespace {
 
-const Graph& graph() {
-  static const Graph kGraph = two_branch_graph();
-  return kGraph;
-}
-
 DeviceType v100() { return preset_cluster("summit:1").types[0]; }
 
 StageEdge edge_with(const std::vector<std::string>& tensors) {
-  return {StageId(0), StageId(1), EdgeKind::kData, tensors_named(graph(), tensors), true};
+  return {StageId(0), StageId(1), EdgeKind::kData, tensors_named(two_branches(), tensors), true};
 }
 
 // Stages of a chain; only sizes matter.
@@ -54,18 +49,21 @@ TEST(StageParams, ATiedParameterCountsOnce) {
 }
 
 TEST(StageStaticMemory, CountsBytesAParameterByOptimizer) {
-  const std::vector<OpId> ops = ops_named(graph(), {"a"});
+  const std::vector<OpId> ops = ops_named(two_branches(), {"a"});
   const std::int64_t params = 6 * 4 + 4;  // weight and bias, float32
-  EXPECT_EQ(stage_static_memory(graph(), ops, OptimizerKind::kSgd).static_bytes(), 8 * params);
-  EXPECT_EQ(stage_static_memory(graph(), ops, OptimizerKind::kSgdMomentum).static_bytes(),
+  EXPECT_EQ(stage_static_memory(two_branches(), ops, OptimizerKind::kSgd).static_bytes(),
+            8 * params);
+  EXPECT_EQ(stage_static_memory(two_branches(), ops, OptimizerKind::kSgdMomentum).static_bytes(),
             12 * params);
-  EXPECT_EQ(stage_static_memory(graph(), ops, OptimizerKind::kAdam).static_bytes(), 16 * params);
+  EXPECT_EQ(stage_static_memory(two_branches(), ops, OptimizerKind::kAdam).static_bytes(),
+            16 * params);
 }
 
 TEST(StageStaticMemory, AdamsStepNeedsTheLargestParameterTwice) {
-  const std::vector<OpId> ops = ops_named(graph(), {"a"});
-  EXPECT_EQ(stage_static_memory(graph(), ops, OptimizerKind::kSgdMomentum).step_bytes, 0);
-  EXPECT_EQ(stage_static_memory(graph(), ops, OptimizerKind::kAdam).step_bytes, 2 * 4 * 6 * 4 + 64);
+  const std::vector<OpId> ops = ops_named(two_branches(), {"a"});
+  EXPECT_EQ(stage_static_memory(two_branches(), ops, OptimizerKind::kSgdMomentum).step_bytes, 0);
+  EXPECT_EQ(stage_static_memory(two_branches(), ops, OptimizerKind::kAdam).step_bytes,
+            2 * 4 * 6 * 4 + 64);
 }
 
 TEST(StageMemory, TheStepNeedsItsTemporariesWhenNothingIsSaved) {
@@ -93,24 +91,24 @@ TEST(StageStaticMemory, AParameterThatIsNotTrainedHasNoGradient) {
 
 TEST(MessageBytes, TensorsArePaddedAndIdsAndHeaderAdded) {
   // a: 4 float32 a sample. 3 samples are 48 bytes, padded to 64.
-  EXPECT_EQ(message_bytes(graph(), edge_with({"a"}), 3, false), 128 + 3 * 8 + 64);
-  EXPECT_EQ(message_bytes(graph(), edge_with({"a"}), 5, false), 128 + 5 * 8 + 128);
-  EXPECT_EQ(message_bytes(graph(), edge_with({"a", "b"}), 3, false), 128 + 3 * 8 + 2 * 64);
+  EXPECT_EQ(message_bytes(two_branches(), edge_with({"a"}), 3, false), 128 + 3 * 8 + 64);
+  EXPECT_EQ(message_bytes(two_branches(), edge_with({"a"}), 5, false), 128 + 5 * 8 + 128);
+  EXPECT_EQ(message_bytes(two_branches(), edge_with({"a", "b"}), 3, false), 128 + 3 * 8 + 2 * 64);
 }
 
 TEST(MessageBytes, AnOrderEdgeCarriesHeaderAndIds) {
   const StageEdge edge{StageId(0), StageId(1), EdgeKind::kOrder, {}, true};
-  EXPECT_EQ(message_bytes(graph(), edge, 3, false), 128 + 3 * 8);
-  EXPECT_EQ(message_bytes(graph(), edge, 3, true), 128 + 3 * 8);
+  EXPECT_EQ(message_bytes(two_branches(), edge, 3, false), 128 + 3 * 8);
+  EXPECT_EQ(message_bytes(two_branches(), edge, 3, true), 128 + 3 * 8);
 }
 
 TEST(MessageBytes, OnlyTensorsWithAGradientGoBack) {
   // score: what the metric computes; no loss depends on it.
   const StageEdge edge = edge_with({"a", "score"});
-  EXPECT_EQ(message_bytes(graph(), edge, 3, false), 128 + 3 * 8 + 2 * 64);
-  EXPECT_EQ(message_bytes(graph(), edge, 3, true), 128 + 3 * 8 + 64);
-  const std::vector<bool> needs = needs_gradient(graph());
-  EXPECT_EQ(message_bytes(graph(), needs, edge, 3, true), 128 + 3 * 8 + 64);
+  EXPECT_EQ(message_bytes(two_branches(), edge, 3, false), 128 + 3 * 8 + 2 * 64);
+  EXPECT_EQ(message_bytes(two_branches(), edge, 3, true), 128 + 3 * 8 + 64);
+  const std::vector<bool> needs = needs_gradient(two_branches());
+  EXPECT_EQ(message_bytes(two_branches(), needs, edge, 3, true), 128 + 3 * 8 + 64);
 }
 
 TEST(ChannelWindow, IsTwoMessagesBetweenNeighbours) {
@@ -158,29 +156,30 @@ TEST(ChannelWindow, CountsTheRoundOfAStageThatTakesTurns) {
 }
 
 TEST(StageMemory, AddsUpThePartsOfAMiddleStage) {
-  Plan plan = chain_plan(graph(), {{"a"}, {"b", "c", "join"}, {"head", "loss", "score"}});
+  Plan plan = chain_plan(two_branches(), {{"a"}, {"b", "c", "join"}, {"head", "loss", "score"}});
   for (Stage& stage : plan.stages) stage.in_flight_samples = 4;
   const AnalyticCosts costs;
-  const StageMemory memory = stage_memory(plan, graph(), costs, v100(), StageId(1));
+  const StageMemory memory = stage_memory(plan, two_branches(), costs, v100(), StageId(1));
   EXPECT_EQ(memory.weights_bytes + memory.gradients_bytes + memory.optimizer_bytes, 0);
   // Two tasks of 2 samples, each with a, b, c and join of 16 bytes a sample; a came in a
   // message, with ids.
   EXPECT_EQ(memory.saved_bytes, 2 * 2 * 4 * 16 + 2 * (128 + 2 * 8 + 64));
   // Each way and on each side 2 messages of 2 samples; one more before a task.
   EXPECT_EQ(memory.buffers_bytes, (4 * 2 + 1) * (128 + 2 * 8 + 64));
-  const TaskMemory task = task_memory(costs, graph(), needs_gradient(graph()), plan.stages[1].ops,
-                                      leaving_tensors(plan, StageId(1)), 2, v100());
+  const TaskMemory task =
+      task_memory(costs, two_branches(), needs_gradient(two_branches()), plan.stages[1].ops,
+                  leaving_tensors(plan, StageId(1)), 2, v100());
   EXPECT_GT(task.backward_bytes, task.forward_bytes);
   EXPECT_EQ(memory.workspace_bytes, task.backward_bytes);
   EXPECT_EQ(memory.total(), memory.saved_bytes + memory.buffers_bytes + memory.workspace_bytes);
 }
 
 TEST(StageMemory, ASplitReplicaHoldsItsShare) {
-  Plan plan = chain_plan(graph(), {{"a", "b", "c", "join", "head", "loss", "score"}});
+  Plan plan = chain_plan(two_branches(), {{"a", "b", "c", "join", "head", "loss", "score"}});
   const AnalyticCosts costs;
   plan.stages[0].in_flight_samples = 8;
   const auto saved = [&] {
-    return stage_memory(plan, graph(), costs, v100(), StageId(0)).saved_bytes;
+    return stage_memory(plan, two_branches(), costs, v100(), StageId(0)).saved_bytes;
   };
   const std::int64_t alone = saved();
   plan.stages[0].devices = {DeviceId(0), DeviceId(1)};
@@ -192,20 +191,21 @@ TEST(StageMemory, ASplitReplicaHoldsItsShare) {
 }
 
 TEST(StageMemory, GpipeHoldsTheWholeMiniBatch) {
-  Plan plan = chain_plan(graph(), {{"a", "b", "c", "join", "head", "loss", "score"}});
+  Plan plan = chain_plan(two_branches(), {{"a", "b", "c", "join", "head", "loss", "score"}});
   const AnalyticCosts costs;
-  const std::int64_t all = stage_memory(plan, graph(), costs, v100(), StageId(0)).saved_bytes;
+  const std::int64_t all =
+      stage_memory(plan, two_branches(), costs, v100(), StageId(0)).saved_bytes;
   plan.stages[0].in_flight_samples = 2;
-  EXPECT_EQ(4 * stage_memory(plan, graph(), costs, v100(), StageId(0)).saved_bytes, all);
+  EXPECT_EQ(4 * stage_memory(plan, two_branches(), costs, v100(), StageId(0)).saved_bytes, all);
   plan.schedule = ScheduleKind::kGpipe;
-  EXPECT_EQ(stage_memory(plan, graph(), costs, v100(), StageId(0)).saved_bytes, all);
+  EXPECT_EQ(stage_memory(plan, two_branches(), costs, v100(), StageId(0)).saved_bytes, all);
 }
 
 TEST(StageMemory, AStageThatRecomputesKeepsItsInputsAndOnceTheRest) {
-  Plan plan = chain_plan(graph(), {{"a"}, {"b", "c", "join"}, {"head", "loss"}, {"score"}});
+  Plan plan = chain_plan(two_branches(), {{"a"}, {"b", "c", "join"}, {"head", "loss"}, {"score"}});
   const AnalyticCosts costs;
   const auto saved = [&](int stage) {
-    return stage_memory(plan, graph(), costs, v100(), StageId(stage)).saved_bytes;
+    return stage_memory(plan, two_branches(), costs, v100(), StageId(stage)).saved_bytes;
   };
   const std::int64_t without_backward = saved(3);
   // Four tasks of 2 samples; a, b, c and join have 16 bytes a sample each, and a came in a
@@ -218,11 +218,12 @@ TEST(StageMemory, AStageThatRecomputesKeepsItsInputsAndOnceTheRest) {
 }
 
 TEST(StageMemory, AStageWithoutABackwardKeepsNothing) {
-  const Plan plan = chain_plan(graph(), {{"a", "b", "c", "join", "head", "loss"}, {"score"}});
+  const Plan plan =
+      chain_plan(two_branches(), {{"a", "b", "c", "join", "head", "loss"}, {"score"}});
   const AnalyticCosts costs;
   // One task: logits of 3 float32 out of a message, a label of 8 bytes and the score of 4, 2
   // samples.
-  EXPECT_EQ(stage_memory(plan, graph(), costs, v100(), StageId(1)).saved_bytes,
+  EXPECT_EQ(stage_memory(plan, two_branches(), costs, v100(), StageId(1)).saved_bytes,
             2 * (12 + 8 + 4) + (128 + 2 * 8 + 64));
 }
 

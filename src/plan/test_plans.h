@@ -81,4 +81,10 @@ inline Plan chain_plan(const Graph& graph, const std::vector<std::vector<std::st
   return plan;
 }
 
+// One for all tests: plans point to it.
+inline const Graph& two_branches() {
+  static const Graph kGraph = two_branch_graph();
+  return kGraph;
+}
+
 }  // namespace graphpipe

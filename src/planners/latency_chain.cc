@@ -1,16 +1,15 @@
 #include "planners/latency_chain.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 #include <utility>
+
+#include "base/numbers.h"
 
 namespace graphpipe {
 namespace {
 
 constexpr double kBackwardShare = 2.0 / 3;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 class Search {
  public:
   explicit Search(const LatencyChain& chain)

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/counter_random.h"
+#include "base/numbers.h"
 #include "plan/stage_memory.h"
 #include "planners/blocks.h"
 #include "planners/downsets.h"
@@ -25,18 +25,17 @@
 namespace graphpipe {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const std::vector<std::string> kRivals = {"pipedream", "piper", "max-load", "dapple", "alpa"};
 
 // Two branches of 3 and their join.
-const Dependencies kBranches = {{}, {0}, {1}, {}, {3}, {4}, {2, 5}};
+const Dependencies kForkJoin = {{}, {0}, {1}, {}, {3}, {4}, {2, 5}};
 
 TEST(Rivals, EveryCandidateIsAValidChainThatFits) {
   for (const std::string& name : kRivals) {
     int plans = 0;
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
       TestProblem test =
-          random_problem(kBranches, 4, 5 + static_cast<std::int64_t>(seed), seed % 2 == 1, seed);
+          random_problem(kForkJoin, 4, 5 + static_cast<std::int64_t>(seed), seed % 2 == 1, seed);
       test.options.data_parallel = seed % 3 != 0;
       test.cluster.types[0].memory_bytes += 20'000;
       for (const Plan& p : planner_named(name).plan(test.problem(), Budget()).candidates) {
@@ -58,7 +57,7 @@ TEST(Rivals, EveryCandidateIsAValidChainThatFits) {
 }
 
 TEST(Rivals, SameProblemGivesTheSamePlans) {
-  const TestProblem test = random_problem(kBranches, 4, 16, false, 1);
+  const TestProblem test = random_problem(kForkJoin, 4, 16, false, 1);
   for (const std::string& name : kRivals) {
     const PlanResult first = planner_named(name).plan(test.problem(), Budget());
     const PlanResult second = planner_named(name).plan(test.problem(), Budget());

@@ -262,12 +262,12 @@ class Floor {
 };
 
 // Sums are rounded in another order than the simulator's.
-constexpr double kRounding = 1e-8;
+constexpr double kTpsRounding = 1e-8;
 
 }  // namespace
 
 double iteration_floor_s(CostTable& table, const Plan& plan) {
-  return Floor(table, plan).seconds() * (1 - kRounding);
+  return Floor(table, plan).seconds() * (1 - kTpsRounding);
 }
 
 std::vector<double> stage_floors_s(CostTable& table, const Plan& plan) {

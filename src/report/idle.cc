@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "base/numbers.h"
 #include "schedule/drawing.h"
 
 namespace graphpipe {
@@ -11,8 +12,6 @@ namespace {
 // Times are whole ticks of the simulator; where a latency is taken off them they may be off by
 // a rounding.
 constexpr double kSameTime = 1e-9;  // of the iteration
-
-std::size_t at(int event) { return static_cast<std::size_t>(event); }
 
 class IdleFinder {
  public:

@@ -6,7 +6,7 @@ namespace graphpipe {
 
 namespace {
 
-constexpr double kSameTime = 0.01;
+constexpr double kLikeTime = 0.01;
 
 std::int64_t weights_bytes(const Stage& stage, const Graph& graph) {
   std::int64_t bytes = 0;
@@ -61,7 +61,7 @@ std::vector<StageRange> like_stages(const Plan& plan, const Graph& graph,
         return false;
       }
       const std::size_t first = ranges.back().first;
-      return std::abs(time_s[s] - time_s[first]) <= kSameTime * time_s[first] &&
+      return std::abs(time_s[s] - time_s[first]) <= kLikeTime * time_s[first] &&
              same_edge(*link[first], *link[s - 1]);
     }();
     if (goes_on) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "schedule/drawing.h"
 
 namespace graphpipe {
@@ -27,8 +28,6 @@ struct Share {
   std::size_t started = 0;
   std::size_t waited = 0;
 };
-
-std::size_t at(int event) { return static_cast<std::size_t>(event); }
 
 class Linker {
  public:

@@ -10,7 +10,7 @@ namespace graphpipe {
 namespace {
 
 constexpr double kEpsilon = 1e-5;
-const std::vector<std::int64_t> kIds = {4, 7, 1};
+const std::vector<std::int64_t> kNormIds = {4, 7, 1};
 
 // Over two channels of two numbers.
 struct Norm {
@@ -24,7 +24,7 @@ struct Norm {
 
   at::Tensor forward(const at::Tensor& x, bool training = true, bool update = true) {
     const OpContext context{training, 1, 0,
-                            std::span(kIds).first(static_cast<std::size_t>(x.size(0))), update};
+                            std::span(kNormIds).first(static_cast<std::size_t>(x.size(0))), update};
     return forward_op(graph, graph.ops[0], {x}, params, context)[0];
   }
 

@@ -22,7 +22,7 @@ namespace graphpipe {
 namespace {
 
 using Attributes = std::vector<std::pair<std::string, Attribute>>;
-const std::vector<std::int64_t> kIds = {5, 2, 9};
+const std::vector<std::int64_t> kThreeIds = {5, 2, 9};
 
 // In (0.1, 0.9), where every function is smooth, and no two alike.
 at::Tensor smooth(std::vector<std::int64_t> shape, std::uint64_t key) {
@@ -42,7 +42,7 @@ struct Case {
   at::Tensor forward(const std::vector<at::Tensor>& of, std::span<const std::int64_t> ids) const {
     return forward_op(graph, graph.ops.back(), of, params, {.sample_ids = ids})[0];
   }
-  at::Tensor forward() const { return forward(inputs, kIds); }
+  at::Tensor forward() const { return forward(inputs, kThreeIds); }
 };
 
 Case make_case(OpKind kind, const Attributes& attributes,
@@ -103,7 +103,7 @@ void expect_samples_alone(const Case& c, const std::string& what) {
   for (std::int64_t i = 0; i < 3; ++i) {
     std::vector<at::Tensor> one;
     for (const at::Tensor& input : c.inputs) one.push_back(input.narrow(0, i, 1).contiguous());
-    parts.push_back(c.forward(one, std::span(kIds).subspan(static_cast<std::size_t>(i), 1)));
+    parts.push_back(c.forward(one, std::span(kThreeIds).subspan(static_cast<std::size_t>(i), 1)));
   }
   EXPECT_TRUE(at::allclose(at::cat(parts), c.forward())) << what;
 }
@@ -154,7 +154,7 @@ TEST(Functions, EveryFunctionOfTheTableIsComputed) {
     const std::vector<TensorId> y =
         g.add_op("op", OpKind::kElementwise, xs, {}, elementwise_attributes(f.name, operands));
     const auto found =
-        forward_op(g.graph(), g.graph().ops.back(), values, {}, {.sample_ids = kIds});
+        forward_op(g.graph(), g.graph().ops.back(), values, {}, {.sample_ids = kThreeIds});
     EXPECT_EQ(found[0].scalar_type(), scalar_type(g.graph().tensor(y[0]).dtype)) << f.name;
   }
 }

@@ -15,7 +15,7 @@
 namespace graphpipe {
 namespace {
 
-constexpr double kTimeoutS = 60;
+constexpr double kOverlapTimeoutS = 60;
 
 // Counts the messages of a rank, and fails at the one asked for.
 class CountingTransport final : public ForwardingTransport {
@@ -38,7 +38,7 @@ class OverlappedReduction : public testing::Test {
  protected:
   // An iteration on both ranks, their messages counted.
   void train(int fails_at, const std::function<void(RankTrainer&, int rank)>& after) {
-    auto transports = connect_threads(2, kTimeoutS);
+    auto transports = connect_threads(2, kOverlapTimeoutS);
     std::vector<CountingTransport*> counters;
     for (auto& transport : transports) {
       auto counting = std::make_unique<CountingTransport>(std::move(transport), fails_at);

@@ -17,8 +17,8 @@
 namespace graphpipe {
 namespace {
 
-constexpr std::int64_t kBatch = 8;
-constexpr double kTimeoutS = 20;
+constexpr std::int64_t kMiniBatch = 8;
+constexpr double kWaitS = 20;
 
 Cluster cluster_of(int devices) {
   Cluster cluster;
@@ -44,7 +44,7 @@ struct Chain {
     graph = std::move(g).build();
     dataset = synthetic_dataset(graph, 40, 3);
     plan.graph_hash = graph_hash(graph);
-    plan.mini_batch = kBatch;
+    plan.mini_batch = kMiniBatch;
     plan.stages.resize(2);
     plan.stages[0].ops = {OpId(0), OpId(1), OpId(2)};
     plan.stages[1].ops = {OpId(3), OpId(4)};
@@ -59,7 +59,7 @@ struct Chain {
   }
 
   using Body = std::function<void(RankTrainer&, int rank)>;
-  void run(const Body& body) const { run_on(connect_threads(2, kTimeoutS), body); }
+  void run(const Body& body) const { run_on(connect_threads(2, kWaitS), body); }
   void run_on(std::vector<std::unique_ptr<Transport>> transports, const Body& body) const {
     const Cluster cluster = cluster_of(static_cast<int>(transports.size()));
     run_thread_ranks(transports, [&](Transport& transport) {
@@ -191,7 +191,7 @@ TEST(RankTrainer, PeakMemoryDoesNotGrowWithMicroBatches) {
     chain.plan.mini_batch = mini_batch;
     std::int64_t bytes = 0;
     // Over Gloo every send has a buffer of its own, whoever comes first.
-    chain.run_on(connect_threads(2, kTimeoutS, TransportKind::kGloo),
+    chain.run_on(connect_threads(2, kWaitS, TransportKind::kGloo),
                  [&](RankTrainer& trainer, int rank) {
                    trainer.train(ids(0, mini_batch), 0, false);
                    trainer.reset_measurements();
@@ -246,7 +246,7 @@ std::string failure(const Chain& chain, const Chain::Body& body,
 }
 
 std::string failure(const Chain& chain, const Chain::Body& body = train_twice) {
-  return failure(chain, body, connect_threads(2, kTimeoutS));
+  return failure(chain, body, connect_threads(2, kWaitS));
 }
 
 TEST(RankTrainerRefuses, ProgramsThatWaitForEachOther) {
@@ -262,7 +262,7 @@ TEST(RankTrainerRefuses, ProgramsThatWaitForEachOther) {
 
 TEST(RankTrainerRefuses, AnotherNumberOfRanks) {
   const Chain chain;
-  EXPECT_EQ(failure(chain, train_twice, connect_threads(3, kTimeoutS)),
+  EXPECT_EQ(failure(chain, train_twice, connect_threads(3, kWaitS)),
             "InputError: plan: uses 2 devices, and 3 ranks were started");
 }
 
@@ -294,7 +294,7 @@ class SpoiledTransport : public ForwardingTransport {
 };
 
 std::string failure_with(const SpoiledTransport::Spoil& spoil) {
-  auto transports = connect_threads(2, kTimeoutS);
+  auto transports = connect_threads(2, kWaitS);
   for (auto& transport : transports) {
     transport = std::make_unique<SpoiledTransport>(std::move(transport), spoil);
   }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kSteps = 4;
 constexpr std::int64_t kHidden = 3;
-const std::vector<std::int64_t> kIds = {4, 7};
+const std::vector<std::int64_t> kTwoIds = {4, 7};
 
 struct Cell {
   Graph graph;
@@ -21,7 +21,7 @@ struct Cell {
   std::vector<at::Tensor> params;
 
   at::Tensor forward() const {
-    return forward_op(graph, graph.ops[0], {x}, params, {.sample_ids = kIds})[0];
+    return forward_op(graph, graph.ops[0], {x}, params, {.sample_ids = kTwoIds})[0];
   }
   at::Tensor inputs(std::int64_t step) const {
     return x.select(1, step).matmul(params[0].t()) + params[2];

@@ -14,7 +14,7 @@
 namespace graphpipe {
 namespace {
 
-constexpr double kTimeoutS = 20;
+constexpr double kReduceTimeoutS = 20;
 
 // Two parameters, of 5 and of 2 elements: parts of unlike sizes on three ranks.
 Graph graph_with_parameters() {
@@ -40,7 +40,7 @@ std::vector<std::vector<at::Tensor>> sums(int ranks, std::uint64_t plan_of_last,
   const Graph graph = graph_with_parameters();
   const std::vector<Bucket> buckets = bucket_of(graph, ranks);
   std::vector<std::vector<at::Tensor>> result(static_cast<std::size_t>(ranks));
-  auto transports = connect_threads(ranks, kTimeoutS);
+  auto transports = connect_threads(ranks, kReduceTimeoutS);
   std::mutex mutex;
   run_thread_ranks(transports, [&](Transport& transport) {
     std::vector<at::Tensor> params = {at::zeros({5}), at::zeros({2})};

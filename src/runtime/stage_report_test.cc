@@ -15,13 +15,13 @@ using ::testing::ElementsAre;
 
 // Two linears and a loss; operator i takes 1 + i seconds a sample forward, twice that
 // backward.
-struct Case {
+struct ReportCase {
   Graph graph;
   Plan plan;
   Cluster cluster = preset_cluster("summit:2");
   LinearCosts costs{"by hand", {{1, 2, 0}, {2, 4, 0}, {3, 6, 0}}};
 
-  Case() {
+  ReportCase() {
     GraphBuilder g("chain");
     const TensorId h = g.linear("fc0", g.input("x", {4}), 4);
     const TensorId y = g.linear("fc1", h, 4);
@@ -44,13 +44,13 @@ struct Case {
 };
 
 TEST(PredictedCompute, SumsOverMicroBatchesTheShortOneIncluded) {
-  const Case c;
+  const ReportCase c;
   EXPECT_THAT(predicted_compute_s(c.plan, c.graph, c.cluster, c.costs),
               ElementsAre(7 * (1 + 2), 7 * (2 + 4 + 3 + 6)));
 }
 
 TEST(PredictedPeak, IsWhatTheVerifierCounts) {
-  const Case c;
+  const ReportCase c;
   const Verification verification = verify_plan(c.plan, c.graph, c.cluster, c.costs);
   ASSERT_TRUE(verification.ok());
   EXPECT_THAT(predicted_peak_bytes(c.plan, c.graph, c.cluster, c.costs),
@@ -58,7 +58,7 @@ TEST(PredictedPeak, IsWhatTheVerifierCounts) {
 }
 
 TEST(ReportMeasurements, GivesEachStageWhatItsRankMeasured) {
-  const Case c;
+  const ReportCase c;
   IterationTotals rank_0;
   rank_0.iterations = 2;
   rank_0.wall_s = 40;

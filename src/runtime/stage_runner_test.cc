@@ -11,15 +11,15 @@
 namespace graphpipe {
 namespace {
 
-constexpr std::int64_t kSamples = 6;
+constexpr std::int64_t kStageSamples = 6;
 
 Plan one_stage(const Graph& graph) {
   Plan plan;
-  plan.mini_batch = kSamples;
+  plan.mini_batch = kStageSamples;
   Stage stage;
   for (std::size_t i = 0; i < graph.op_count(); ++i) stage.ops.emplace_back(i);
   stage.devices = {DeviceId(0)};
-  stage.micro_batch = kSamples;
+  stage.micro_batch = kStageSamples;
   plan.stages = {stage};
   canonicalise(plan, graph);
   return plan;
@@ -50,10 +50,10 @@ std::vector<at::Tensor> gradients_by(Way way, const Graph& graph) {
       runner.recompute(samples, context);
     }
     if (halves) {
-      runner.backward_input(samples, {}, kSamples);
+      runner.backward_input(samples, {}, kStageSamples);
       runner.backward_weight(samples);
     } else {
-      runner.backward(samples, {}, kSamples, {});
+      runner.backward(samples, {}, kStageSamples, {});
     }
     runner.free(samples);
   }

@@ -22,7 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-constexpr std::int64_t kSamples = 100;  // 80 train, 10 validation, 10 test
+constexpr std::int64_t kAllSamples = 100;  // 80 train, 10 validation, 10 test
 
 // The number under a key of a line; the first, where there are several.
 double number_in(const std::string& line, const std::string& key) {
@@ -58,7 +58,7 @@ class TwoRanks {
     canonicalise(plan_, graph_);
     const std::vector<std::int64_t> in_flight = least_in_flight(plan_);
     for (std::size_t s = 0; s < 2; ++s) plan_.stages[s].in_flight_samples = in_flight[s];
-    dataset_ = synthetic_dataset(graph_, kSamples, 3);
+    dataset_ = synthetic_dataset(graph_, kAllSamples, 3);
     options.learning_rate = 0.05;
     options.momentum = 0.9;
     options.optimizer = OptimizerKind::kSgdMomentum;
@@ -106,7 +106,7 @@ class TwoRanks {
                   .transport = transport,
                   .trainer = trainer},
                  [&](const std::string& line) { lines[rank].push_back(line); });
-    const Split split = split_dataset(kSamples, options.seed);
+    const Split split = split_dataset(kAllSamples, options.seed);
     validation_loss_at_end[rank] = trainer.evaluate(split.validation).at("loss");
   }
 

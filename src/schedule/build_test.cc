@@ -28,14 +28,6 @@ std::string built(const PlanSpec& spec) {
   return to_text(build_schedule(t.plan, t.graph, spec.samples), t.plan);
 }
 
-std::size_t action_count(const Schedule& schedule) {
-  std::size_t count = 0;
-  for (const RankProgram& program : schedule.ranks) {
-    count += program.prologue.size() + program.period.size() + program.epilogue.size();
-  }
-  return count;
-}
-
 TEST(BuildSchedule, ChainOfFourRuns1F1B) {
   EXPECT_EQ(built({.edges = "0>1 1>2 2>3", .in_flight = {4, 3, 2, 1}, .samples = 6}), grid(R"(
       0F0 0F1 0F2 0F3 0B0 0F4 0B1 0F5 0B2 0B3 0B4 0B5

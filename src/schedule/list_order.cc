@@ -21,9 +21,9 @@ struct Rule {
 };
 constexpr Rule kRules[] = {{false, false}, {false, true}, {true, false}, {true, true}};
 
-constexpr int kForward = 0;
-constexpr int kBackward = 1;  // or its input half
-constexpr int kWeight = 2;
+constexpr int kForwardPass = 0;
+constexpr int kBackwardPass = 1;  // or its input half
+constexpr int kWeightPass = 2;
 
 // How far a replica is: tasks begun and done, by pass.
 struct Progress {
@@ -31,9 +31,9 @@ struct Progress {
   std::array<std::int64_t, 3> begun = {0, 0, 0};
   std::array<std::int64_t, 3> done = {0, 0, 0};
 
-  int last_pass() const { return work.halves ? kWeight : kBackward; }
+  int last_pass() const { return work.halves ? kWeightPass : kBackwardPass; }
   std::int64_t in_flight() const {
-    return work.backward ? begun[kForward] - done[static_cast<std::size_t>(last_pass())] : 0;
+    return work.backward ? begun[kForwardPass] - done[static_cast<std::size_t>(last_pass())] : 0;
   }
 };
 
@@ -79,7 +79,7 @@ class ListScheduler {
  private:
   struct Task {
     Placement placed;
-    int pass = kForward;
+    int pass = kForwardPass;
     std::int64_t index = 0;
   };
 
@@ -113,21 +113,22 @@ class ListScheduler {
   }
 
   bool may_start_forward(const Progress& at) {
-    const std::int64_t task = at.begun[kForward];
+    const std::int64_t task = at.begun[kForwardPass];
     if (task == at.work.tasks) return false;
     if (at.work.backward && at.in_flight() >= at.work.in_flight) return false;
     const SampleRange x = samples_of(at.work, task);
     const std::size_t s = at.work.stage.index();
     return std::ranges::all_of(
-               edges_.in[s], [&](EdgeId e) { return is_done(plan_.edge(e).from, kForward, x); }) &&
+               edges_.in[s],
+               [&](EdgeId e) { return is_done(plan_.edge(e).from, kForwardPass, x); }) &&
            std::ranges::all_of(edges_.out[s], [&](EdgeId e) {
-             return is_within(e, plan_.edge(e).to, kForward, x.hi);
+             return is_within(e, plan_.edge(e).to, kForwardPass, x.hi);
            });
   }
 
   bool may_start_backward(const Progress& at) {
-    const std::int64_t task = at.begun[kBackward];
-    const std::int64_t forwards = at.done[kForward];
+    const std::int64_t task = at.begun[kBackwardPass];
+    const std::int64_t forwards = at.done[kForwardPass];
     if (!at.work.backward || task >= forwards) return false;
     if (gpipe_ && forwards < at.work.tasks) return false;
     const SampleRange x = samples_of(at.work, task);
@@ -135,18 +136,19 @@ class ListScheduler {
     const auto goes_back = [&](EdgeId e) { return edge_backward_[e.index()]; };
     return std::ranges::all_of(edges_.out[s],
                                [&](EdgeId e) {
-                                 return !goes_back(e) || is_done(plan_.edge(e).to, kBackward, x);
+                                 return !goes_back(e) ||
+                                        is_done(plan_.edge(e).to, kBackwardPass, x);
                                }) &&
            std::ranges::all_of(edges_.in[s], [&](EdgeId e) {
-             return !goes_back(e) || is_within(e, plan_.edge(e).from, kBackward, x.hi);
+             return !goes_back(e) || is_within(e, plan_.edge(e).from, kBackwardPass, x.hi);
            });
   }
 
   bool may_start(Placement placed, int pass) {
     const Progress& at = progress(placed);
-    if (pass == kForward) return may_start_forward(at);
-    if (pass == kBackward) return may_start_backward(at);
-    return at.work.halves && at.begun[kWeight] < at.done[kBackward];
+    if (pass == kForwardPass) return may_start_forward(at);
+    if (pass == kBackwardPass) return may_start_backward(at);
+    return at.work.halves && at.begun[kWeightPass] < at.done[kBackwardPass];
   }
 
   // Of the rank's tasks of this pass that may start, by the rule.
@@ -157,8 +159,8 @@ class ListScheduler {
       if (!may_start(own, pass)) continue;
       const Progress& at = progress(own);
       const std::int64_t lo = samples_of(at.work, at.begun[static_cast<std::size_t>(pass)]).lo;
-      const bool by_age = pass == kWeight || (pass == kBackward && rule_.oldest_backward);
-      const bool later = pass == kBackward || rule_.last_stage_forward;
+      const bool by_age = pass == kWeightPass || (pass == kBackwardPass && rule_.oldest_backward);
+      const bool later = pass == kBackwardPass || rule_.last_stage_forward;
       if (best && (by_age ? lo > best_lo : !later)) continue;
       best = own;
       best_lo = lo;
@@ -167,7 +169,7 @@ class ListScheduler {
   }
 
   void start_next(std::size_t rank) {
-    for (const int pass : {kBackward, kForward, kWeight}) {
+    for (const int pass : {kBackwardPass, kForwardPass, kWeightPass}) {
       const std::optional<Placement> placed = first_of(rank, pass);
       if (!placed) continue;
       const std::int64_t takes = begin(rank, *placed, pass);
@@ -185,16 +187,16 @@ class ListScheduler {
     action.micro_batch = at.work.micro_batch(task);
     action.samples = samples_of(at.work, task);
     const std::int64_t n = action.samples.size();
-    if (pass == kBackward && at.work.recompute) {
+    if (pass == kBackwardPass && at.work.recompute) {
       action.kind = ActionKind::kRecompute;
       programs_[rank].push_back(action);
     }
-    action.kind = pass == kForward  ? ActionKind::kForward
-                  : pass == kWeight ? ActionKind::kBackwardWeight
-                  : at.work.halves  ? ActionKind::kBackwardInput
-                                    : ActionKind::kBackward;
+    action.kind = pass == kForwardPass  ? ActionKind::kForward
+                  : pass == kWeightPass ? ActionKind::kBackwardWeight
+                  : at.work.halves      ? ActionKind::kBackwardInput
+                                        : ActionKind::kBackward;
     programs_[rank].push_back(action);
-    if (pass != kBackward) return n;
+    if (pass != kBackwardPass) return n;
     return (at.work.halves ? n : 2 * n) + (at.work.recompute ? n : 0);
   }
 
@@ -215,13 +217,13 @@ class ListScheduler {
     for (std::size_t r = 0; r < placed_.size(); ++r) {
       for (const Placement& own : placed_[r]) {
         Progress& at = progress(own);
-        const int last = at.work.backward ? at.last_pass() : kForward;
+        const int last = at.work.backward ? at.last_pass() : kForwardPass;
         while (at.done[static_cast<std::size_t>(last)] < at.work.tasks) {
           none = false;
           const bool full = at.work.backward && at.in_flight() >= at.work.in_flight;
-          const bool forward = at.begun[kForward] < at.work.tasks && !full;
-          const bool weight = at.work.halves && at.begun[kWeight] < at.done[kBackward];
-          begin(r, own, forward ? kForward : weight ? kWeight : kBackward);
+          const bool forward = at.begun[kForwardPass] < at.work.tasks && !full;
+          const bool weight = at.work.halves && at.begun[kWeightPass] < at.done[kBackwardPass];
+          begin(r, own, forward ? kForwardPass : weight ? kWeightPass : kBackwardPass);
           finish(r);
         }
       }

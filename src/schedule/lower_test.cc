@@ -31,14 +31,6 @@ std::vector<std::string> texts(const TestPlan& t, const Schedule& schedule, std:
   return result;
 }
 
-std::size_t action_count(const Schedule& schedule) {
-  std::size_t count = 0;
-  for (const RankProgram& program : schedule.ranks) {
-    count += program.prologue.size() + program.period.size() + program.epilogue.size();
-  }
-  return count;
-}
-
 // The same schedule with all repetitions written out: what lowering must not depend on.
 Schedule written_out(const Schedule& schedule, const Plan& plan) {
   Schedule result = schedule;

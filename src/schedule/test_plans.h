@@ -229,4 +229,13 @@ inline PlanSpec random_halves_spec(std::uint64_t seed, bool shared) {
   return spec;
 }
 
+// Written ones: a period counts once.
+inline std::size_t action_count(const Schedule& schedule) {
+  std::size_t count = 0;
+  for (const RankProgram& program : schedule.ranks) {
+    count += program.prologue.size() + program.period.size() + program.epilogue.size();
+  }
+  return count;
+}
+
 }  // namespace graphpipe

@@ -42,7 +42,7 @@ char compute_letter(ActionKind kind) {
 
 namespace {
 
-std::string samples_text(SampleRange samples) {
+std::string range_text(SampleRange samples) {
   return fmt::format("[{},{})", samples.lo, samples.hi);
 }
 
@@ -53,7 +53,7 @@ std::string message_text(std::string_view verb, const Action& action, const Plan
   const StageEdge& edge = plan.edge(action.edge);
   return fmt::format("{} {}>{} {} {}", verb, edge.from.value, edge.to.value,
                      action.direction == Direction::kForward ? 'F' : 'B',
-                     samples_text(action.samples));
+                     range_text(action.samples));
 }
 
 std::string reduction_text(const Action& action) {
@@ -77,7 +77,7 @@ std::string other_text(const Action& action, const Plan& plan) {
       return message_text("sent", action, plan);
     case ActionKind::kFree:
       if (action.edge.valid()) return message_text("free", action, plan);
-      return fmt::format("free {} {}", action.stage.value, samples_text(action.samples));
+      return fmt::format("free {} {}", action.stage.value, range_text(action.samples));
     case ActionKind::kStartReduce:
     case ActionKind::kWaitReduce:
       return reduction_text(action);

@@ -11,7 +11,7 @@
 namespace graphpipe {
 namespace {
 
-constexpr std::int64_t kFirstRepeats = 4;  // executed before more are tried
+constexpr std::int64_t kExecutedRepeats = 4;  // executed before more are tried
 
 // Programs whose structure is sound.
 struct Attempt {
@@ -57,7 +57,7 @@ Verification verify(const Schedule& lowered, const Plan& plan, const Graph& grap
   FaultList structure;
   verify_structure(VerifyContext(lowered, plan, graph), structure);
   if (!structure.empty()) return {.faults = structure.sorted()};
-  for (std::int64_t repeats = kFirstRepeats; repeats < lowered.repeats; repeats *= 2) {
+  for (std::int64_t repeats = kExecutedRepeats; repeats < lowered.repeats; repeats *= 2) {
     const Schedule shorter = with_repeats(lowered, plan, repeats);
     Attempt tried = attempt(shorter, plan, graph, cluster, costs);
     if (!tried.verification.ok()) break;
@@ -72,7 +72,7 @@ Verification verify_plan(const Plan& plan, const Graph& graph, const Cluster& cl
   try {
     validate(plan, graph, cluster, "plan");
     const Schedule schedule = build_schedule(plan, graph, schedule_samples(plan));
-    const std::int64_t few = std::min(schedule.repeats, kFirstRepeats);
+    const std::int64_t few = std::min(schedule.repeats, kExecutedRepeats);
     validate(with_repeats(schedule, plan, few), plan, graph, "schedule");
     result = verify(lower(schedule, plan, graph), plan, graph, cluster, costs);
     const Schedule forward = build_forward_schedule(plan, graph, schedule_samples(plan));

@@ -28,7 +28,7 @@ namespace {
 using ChannelKey = std::tuple<EdgeId, Direction, RankId, RankId>;  // sender, receiver
 
 // Messages by count: V1 and V2 say that the n-th of one end is the n-th of the other.
-struct Channel {
+struct ChannelCount {
   std::int64_t started = 0;
   std::int64_t posted = 0;
   std::int64_t received = 0;
@@ -105,7 +105,7 @@ class Execution {
     }
   }
 
-  Channel& channel(std::size_t rank, const Action& action, bool sends) {
+  ChannelCount& channel(std::size_t rank, const Action& action, bool sends) {
     const RankId own(rank);
     return channels_[sends ? ChannelKey{action.edge, action.direction, own, action.peer}
                            : ChannelKey{action.edge, action.direction, action.peer, own}];
@@ -113,11 +113,11 @@ class Execution {
 
   bool can_run(std::size_t rank, const Action& action) {
     if (action.kind == ActionKind::kWaitReceive) {
-      const Channel& c = channel(rank, action, false);
+      const ChannelCount& c = channel(rank, action, false);
       return c.started > c.received;
     }
     if (action.kind == ActionKind::kWaitSend) {
-      const Channel& c = channel(rank, action, true);
+      const ChannelCount& c = channel(rank, action, true);
       return c.posted > c.left;
     }
     if (action.kind == ActionKind::kWaitReduce) {
@@ -237,7 +237,7 @@ class Execution {
   std::vector<ActionCursor> cursors_;                     // [rank]
   std::set<std::pair<std::int64_t, std::size_t>> ready_;  // (progress, rank)
   std::set<std::size_t> blocked_;
-  std::map<ChannelKey, Channel> channels_;
+  std::map<ChannelKey, ChannelCount> channels_;
   std::vector<Reduction> reductions_;  // [bucket]
   std::size_t lead_ = kNone;           // whose repetitions are counted
   std::vector<std::int64_t> last_state_;

@@ -14,6 +14,7 @@
 #include "schedule/verify.h"
 #include "search/moves.h"
 #include "search/search.h"
+#include "search/test_branches.h"
 #include "sim/simulator.h"
 
 namespace graphpipe {
@@ -21,13 +22,8 @@ namespace {
 
 constexpr std::int64_t kMuch = 100'000'000;
 
-const Dependencies kBranches = {{}, {0}, {0, 1}, {}, {3}, {4}, {2, 5}, {6}};
 // Not series-parallel.
 const Dependencies kCrossed = {{}, {}, {0}, {0, 1}, {2, 3}, {3}, {4, 5}, {6, 0}};
-
-double simulated_s(const Plan& plan, const TestProblem& test) {
-  return simulate_plan(plan, test.graph, test.cluster, test.costs).iteration_s;
-}
 
 // Stages of these operators, a device each, one sample a task.
 Plan plan_of(const TestProblem& test, const std::vector<std::vector<int>>& stages) {

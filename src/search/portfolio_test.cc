@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "planners/test_problems.h"
+#include "search/test_branches.h"
 
 namespace graphpipe {
 namespace {
-
-const Dependencies kBranches = {{}, {0}, {0, 1}, {}, {3}, {4}, {2, 5}, {6}};
 
 TEST(SearchPortfolio, IsNeverWorseThanAnyPlannerAndSaysWhosePlanItIs) {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {

@@ -9,17 +9,13 @@
 
 #include "planners/stage_tps.h"
 #include "planners/test_problems.h"
+#include "search/test_branches.h"
 #include "sim/simulator.h"
 
 namespace graphpipe {
 namespace {
 
 // Two branches of 3 with a skip, and what follows their join.
-const Dependencies kBranches = {{}, {0}, {0, 1}, {}, {3}, {4}, {2, 5}, {6}};
-
-double simulated_s(const Plan& plan, const TestProblem& test) {
-  return simulate_plan(plan, test.graph, test.cluster, test.costs).iteration_s;
-}
 
 TEST(IterationFloor, IsNeverAboveTheSimulatedIteration) {
   int plans = 0;

@@ -14,7 +14,7 @@ namespace graphpipe {
 namespace {
 
 // Micro-batches a hop, and how much slower is about as fast.
-constexpr std::int64_t kHops[] = {1, 2, 3};
+constexpr std::int64_t kStreamHops[] = {1, 2, 3};
 constexpr double kAsFast = 1.02;
 
 void fill_steady_estimate(Plan& plan, const Problem& problem) {
@@ -31,7 +31,7 @@ void fill_steady_estimate(Plan& plan, const Problem& problem) {
 // weights young: the plan at hand, or with other counts, as far as memory goes.
 void choose_in_flight(Plan& plan, const Problem& problem) {
   std::vector<Plan> tried;
-  for (const std::int64_t hops : kHops) {
+  for (const std::int64_t hops : kStreamHops) {
     Plan with = plan;
     set_in_flight(with, in_flight_by_hops(plan, hops));
     tried.push_back(std::move(with));

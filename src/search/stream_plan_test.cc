@@ -13,11 +13,11 @@ namespace graphpipe {
 namespace {
 
 // Two branches of two and their join.
-const Dependencies kBranches = {{}, {0}, {}, {2}, {1, 3}};
+const Dependencies kForkJoin = {{}, {0}, {}, {2}, {1, 3}};
 
 // With a device a stage.
 TestProblem branches(std::int64_t mini_batch) {
-  TestProblem test = even_problem(kBranches, 5, mini_batch);
+  TestProblem test = even_problem(kForkJoin, 5, mini_batch);
   test.options.data_parallel = false;
   return test;
 }

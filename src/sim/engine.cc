@@ -3,14 +3,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/numbers.h"
 
 namespace graphpipe {
-
-namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
 
 Engine::Engine(const Programs& programs, Recorder* recorder)
     : programs_(programs),

@@ -13,17 +13,17 @@
 namespace graphpipe {
 namespace {
 
-constexpr std::int64_t kWidth = 6;  // of every value
+constexpr std::int64_t kCaseWidth = 6;  // of every value
 constexpr std::int64_t kIds = 4;
-constexpr std::int64_t kEntries = 20;
+constexpr std::int64_t kCaseEntries = 20;
 constexpr int kKinds = static_cast<int>(RandomOpKind::kMetric) + 1;
-constexpr int kMaxRanks = 6;
+constexpr int kMostRanks = 6;
 
 // What a case's operators are built from.
 class GraphOfCase {
  public:
   GraphOfCase() : g_("random", DType::kFloat64) {
-    x_ = g_.input("x", {kWidth});
+    x_ = g_.input("x", {kCaseWidth});
     ids_ = g_.input("ids", DType::kInt64, {kIds});
     values_ = {x_};
   }
@@ -33,12 +33,13 @@ class GraphOfCase {
     const TensorId a = value(op.a);
     switch (op.kind) {
       case RandomOpKind::kLinear:
-        return keep(g_.linear(name, a, kWidth));
+        return keep(g_.linear(name, a, kCaseWidth));
       case RandomOpKind::kTiedLinear:
-        if (!tied_.valid()) tied_ = g_.param("tied", {kWidth, kWidth}, uniform());
+        if (!tied_.valid()) tied_ = g_.param("tied", {kCaseWidth, kCaseWidth}, uniform());
         return keep(g_.add_op(name, OpKind::kLinear, {a}, {tied_}, {})[0]);
       case RandomOpKind::kFrozenLinear: {
-        const ParamId weight = g_.param(name + ".frozen", {kWidth, kWidth}, uniform(), false);
+        const ParamId weight =
+            g_.param(name + ".frozen", {kCaseWidth, kCaseWidth}, uniform(), false);
         return keep(g_.add_op(name, OpKind::kLinear, {a}, {weight}, {})[0]);
       }
       case RandomOpKind::kGelu:
@@ -53,7 +54,7 @@ class GraphOfCase {
         return keep(g_.dropout(name, a, 0.3));
       case RandomOpKind::kIds: {
         const TensorId some = g_.slice(name + ".some", ids_, 0, op.b % 2, 2);
-        return keep(g_.embedding_bag(name, some, kEntries, kWidth, "mean", 0.5));
+        return keep(g_.embedding_bag(name, some, kCaseEntries, kCaseWidth, "mean", 0.5));
       }
       case RandomOpKind::kLoss:
         return g_.loss(g_.mse_loss(name, a, x_), 0.3,
@@ -64,7 +65,7 @@ class GraphOfCase {
   }
 
   Graph finish() && {
-    const TensorId last = g_.linear("last", values_.back(), kWidth);
+    const TensorId last = g_.linear("last", values_.back(), kCaseWidth);
     g_.loss(g_.mse_loss("loss", last, x_), 0.7);
     return std::move(g_).build();
   }
@@ -117,7 +118,7 @@ RandomCase random_case(std::uint64_t seed) {
   const std::int64_t one_size = below(2) == 0 ? 1 + below(4) : 0;
   for (int stages = 1 + below(5); stages > 0; --stages) {
     RandomStage stage = random_stage(random, drawn, one_size);
-    const int left = kMaxRanks - ranks_of(c) - (stages - 1);
+    const int left = kMostRanks - ranks_of(c) - (stages - 1);
     stage.width = std::clamp(stage.width, 1, left);
     c.stages.push_back(stage);
   }

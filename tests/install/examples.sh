@@ -32,7 +32,7 @@ step pages bash -c '. "$1/bash-completion/completions/graphpipe" && complete -p 
 ! grep -rn '#include "' "$work/prefix/include/graphpipe" || { echo "an installed header looks beside itself"; exit 1; }
 ! grep -rnE '#include <(torch|ATen|c10)' "$work/prefix/include/graphpipe" || { echo "an installed header needs libtorch"; exit 1; }
 
-step configure "$cmake" -S "$examples" -B "$work/examples" -DCMAKE_PREFIX_PATH="$work/prefix"
+step configure "$cmake" -G Ninja -S "$examples" -B "$work/examples" -DCMAKE_PREFIX_PATH="$work/prefix"
 step build "$cmake" --build "$work/examples" --parallel 2
 step plan_by_code "$work/examples/plan_by_code"
 expect plan_by_code "^[2-4] stages, depth [2-4]$"

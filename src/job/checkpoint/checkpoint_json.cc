@@ -11,7 +11,7 @@
 namespace graphpipe {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kManifestVersion = 1;
 constexpr std::string_view kWhole = "graphpipe-checkpoint";
 constexpr std::string_view kPart = "graphpipe-checkpoint-part";
 
@@ -36,12 +36,6 @@ CheckpointPart read_part(const JsonReader& json) {
   }
   json.fail(fmt::format("expected weights, optimizer, best, replica or replica-best, found \"{}\"",
                         name));
-}
-
-Json numbers_json(const std::map<std::string, double>& numbers) {
-  Json json = Json::object();
-  for (const auto& [name, value] : numbers) json[name] = value;
-  return json;
 }
 
 std::map<std::string, double> read_numbers(const JsonReader& json) {
@@ -128,7 +122,7 @@ CheckpointMode read_mode(const JsonReader& json) {
 std::string to_json(const CheckpointManifest& manifest, bool whole) {
   const TrainOptions& train = manifest.train;
   Json json = {{"format", whole ? kWhole : kPart},
-               {"version", kVersion},
+               {"version", kManifestVersion},
                {"mode", checkpoint_mode_name(manifest.mode)},
                {"iteration", manifest.progress.iteration},
                {"epoch", manifest.epoch},
@@ -152,7 +146,7 @@ std::string to_json(const CheckpointManifest& manifest, bool whole) {
 CheckpointManifest parse_checkpoint(std::string_view text, const std::string& file, bool whole) {
   const Json document = parse_json(text, file);
   const JsonReader json(document, file);
-  json.expect_format(whole ? kWhole : kPart, kVersion, "a checkpoint",
+  json.expect_format(whole ? kWhole : kPart, kManifestVersion, "a checkpoint",
                      "resume with the program that wrote it");
   json.only({"format", "version", "mode", "iteration", "epoch", "position", "seed", "floating",
              "data", "model", "graph_hash", "mini_batch", "ranks", "optimizer", "progress", "files",

@@ -18,10 +18,10 @@ namespace {
 
 // After the first failure: a moment in which the others notice and say why they end, then their
 // input ends (which ends them, within what run_workers() takes), then their shells are ended.
-constexpr double kNoticeS = 1.0;
+constexpr double kHostNoticeS = 1.0;
 constexpr double kInputEndedS = 5.0;
-constexpr double kTerminateS = 7.0;
-constexpr int kPollMs = 50;
+constexpr double kHostTerminateS = 7.0;
+constexpr int kHostPollMs = 50;
 
 // What may be the first cause, in this order; within one kind who was heard first.
 enum class Weight { kStruck, kError, kPeerLost };
@@ -46,7 +46,7 @@ class RemoteRun {
     const double begin_s = monotonic_s();
     for (int rank = 0; rank < processes_.count(); ++rank) processes_.end_input(rank);
     while (processes_.any_running() && monotonic_s() - begin_s < kInputEndedS) {
-      processes_.poll_once(kPollMs);
+      processes_.poll_once(kHostPollMs);
     }
   }
   RemoteRun(const RemoteRun&) = delete;
@@ -54,7 +54,7 @@ class RemoteRun {
 
   LaunchResult run() {
     while (processes_.any_running()) {
-      processes_.poll_once(kPollMs);
+      processes_.poll_once(kHostPollMs);
       note_failures();
       if (failed_at_s_) end_others(monotonic_s() - *failed_at_s_);
     }
@@ -145,12 +145,12 @@ class RemoteRun {
   }
 
   void end_others(double elapsed_s) {
-    if (!inputs_ended_ && (interrupted_ || elapsed_s > kNoticeS)) {
+    if (!inputs_ended_ && (interrupted_ || elapsed_s > kHostNoticeS)) {
       inputs_ended_ = true;
       for (int rank = 0; rank < processes_.count(); ++rank) processes_.end_input(rank);
     }
     if (elapsed_s > kInputEndedS) processes_.send_all(SIGTERM);
-    if (elapsed_s > kTerminateS) processes_.send_all(SIGKILL);
+    if (elapsed_s > kHostTerminateS) processes_.send_all(SIGKILL);
   }
 
   const RemoteJob& job_;
@@ -196,7 +196,8 @@ bool host_answers(const RemoteJob& job, const std::string& host, double timeout_
   command.words.emplace_back("true");
   const double begin_s = monotonic_s();
   WorkerProcesses process({command}, [](int, const std::string&) {}, {});
-  while (process.any_running() && monotonic_s() - begin_s < timeout_s) process.poll_once(kPollMs);
+  while (process.any_running() && monotonic_s() - begin_s < timeout_s)
+    process.poll_once(kHostPollMs);
   return process[0].ended && process[0].exit_code == 0 && process[0].exit_signal == 0;
 }
 

@@ -26,7 +26,7 @@ constexpr Layer kLayers[] = {{2, 11, 4, 2, true},
                              {8, 3, 1, 1, true}};
 constexpr std::int64_t kSmallest = 63;  // leaves one pixel behind the last maximum
 
-Graph build(const ZooArguments& arguments, DType floating) {
+Graph build_alexnet(const ZooArguments& arguments, DType floating) {
   GraphBuilder g("alexnet", floating);
   const std::int64_t image = arguments["image"];
   expect_multiple(arguments, "width", 2);
@@ -59,7 +59,7 @@ ZooModel alexnet_model() {
            {"width", 64, 2, 4096, "channels of the first convolution"},
            {"hidden", 4096, 1, 65536, "width of the hidden linear layers"},
            {"dropout", 500, 0, 900, "dropout rate in front of the hidden layers, per mille"}},
-          build};
+          build_alexnet};
 }
 
 }  // namespace graphpipe

@@ -63,7 +63,7 @@ void next_sentence_head(GraphBuilder& g, TensorId x, std::int64_t hidden) {
   g.loss(g.cross_entropy("follows.loss", g.linear("follows.fc", x, 2), follows));
 }
 
-Graph build(const ZooArguments& arguments, DType floating) {
+Graph build_bert(const ZooArguments& arguments, DType floating) {
   expect_multiple(arguments, "hidden", "heads");
   expect_room(arguments);
   GraphBuilder g("bert", floating);
@@ -94,7 +94,7 @@ ZooModel bert_model() {
        {"vocabulary", 30522, 2, 1048576, "tokens"},
        {"positions", 512, 2, 1048576, "places in a text"},
        {"dropout", 100, 0, 900, "dropout rate, per mille"}},
-      build};
+      build_bert};
 }
 
 }  // namespace graphpipe

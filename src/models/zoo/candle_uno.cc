@@ -55,7 +55,7 @@ std::int64_t size_of(const ZooArguments& arguments, const char* name, std::int64
   return of_variant ? flexflow : arguments[name];
 }
 
-Graph build(const ZooArguments& arguments, DType floating) {
+Graph build_candle_uno(const ZooArguments& arguments, DType floating) {
   GraphBuilder g("candle-uno", floating);
   const std::int64_t layers = size_of(arguments, "layers", 8);
   const std::int64_t hidden = size_of(arguments, "hidden", 4192);
@@ -89,7 +89,7 @@ ZooModel candle_uno_model() {
            {"hidden", 4096, 1, 262144, "width of a layer, of a branch or on top"},
            {"features", 4096, 1, 262144, "numbers that a branch reads"},
            {"top_layers", 4, 1, 1024, "feed-forward layers on top"}},
-          build};
+          build_candle_uno};
 }
 
 }  // namespace graphpipe

@@ -23,7 +23,7 @@ namespace {
 using namespace std::string_literals;
 using List = std::vector<std::int64_t>;
 
-constexpr double kScale = 0.02;           // of tables at the start
+constexpr double kLogitScale = 0.02;      // of tables at the start
 constexpr double kTemperature = 0.07;     // the likeness starts divided by it
 constexpr std::int64_t kFeedForward = 4;  // its width, in units of a tower's
 
@@ -58,10 +58,10 @@ TensorId image_tower(GraphBuilder& g, const ZooArguments& arguments) {
   x = g.transpose("image.transpose", g.reshape("image.reshape", x, {width, side * side}), {1, 0});
   const TensorId padded = g.pad("image.pad", x, {1, 0}, {0, 0});  // with a row of zeros
   const TensorId token = g.add_parameter("image.token", g.slice("image.zeros", padded, 0, 0, 1),
-                                         {InitKind::kNormal, kScale});
+                                         {InitKind::kNormal, kLogitScale});
   x = g.concat("image.concat", {token, x}, 0);
   x = g.layer_norm("image.norm0",
-                   g.add_parameter("image.positions", x, {InitKind::kNormal, kScale}));
+                   g.add_parameter("image.positions", x, {InitKind::kNormal, kLogitScale}));
   const EncoderSizes sizes{arguments["image_heads"], kFeedForward * width, 0, false};
   return said(g, "image", layers(g, "image", x, arguments["layers"], sizes), 0,
               arguments["outputs"]);
@@ -71,14 +71,14 @@ TensorId text_tower(GraphBuilder& g, const ZooArguments& arguments) {
   const std::int64_t width = arguments["text_width"];
   const std::int64_t tokens = arguments["tokens"];
   TensorId x = g.embedding("text.table", g.input("text", DType::kInt64, {tokens}),
-                           arguments["vocabulary"], width, kScale);
-  x = g.add_parameter("text.positions", x, {InitKind::kNormal, kScale});
+                           arguments["vocabulary"], width, kLogitScale);
+  x = g.add_parameter("text.positions", x, {InitKind::kNormal, kLogitScale});
   const EncoderSizes sizes{arguments["text_heads"], kFeedForward * width, 0, true};
   return said(g, "text", layers(g, "text", x, arguments["layers"], sizes), tokens - 1,
               arguments["outputs"]);
 }
 
-Graph build(const ZooArguments& arguments, DType floating) {
+Graph build_clip(const ZooArguments& arguments, DType floating) {
   expect_multiple(arguments, "image", "patch");
   expect_multiple(arguments, "image_width", "image_heads");
   expect_multiple(arguments, "text_width", "text_heads");
@@ -110,7 +110,7 @@ ZooModel clip_model() {
            {"text_width", 512, 1, 65536, "width of a position of the text tower"},
            {"text_heads", 8, 1, 1024, "its attention heads"},
            {"outputs", 512, 1, 65536, "width of what both towers say"}},
-          build};
+          build_clip};
 }
 
 }  // namespace graphpipe

@@ -13,7 +13,7 @@ constexpr int kQuadrants = 4;
 constexpr std::int64_t kPixels = 16;  // of a quadrant, row by row
 constexpr std::int64_t kClasses = 10;
 
-Graph build(const ZooArguments& arguments, DType floating) {
+Graph build_digits(const ZooArguments& arguments, DType floating) {
   GraphBuilder g("digits", floating);
   const std::int64_t hidden = arguments["hidden"];
   std::vector<TensorId> branches;
@@ -41,7 +41,7 @@ ZooModel digits_model() {
           "hand-written digits, a branch a quadrant of the image",
           {{"hidden", 64, 1, 65536, "width of the layers"},
            {"dropout", 0, 0, 900, "dropout rate in the head, per mille"}},
-          build};
+          build_digits};
 }
 
 }  // namespace graphpipe

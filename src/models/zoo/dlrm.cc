@@ -25,7 +25,7 @@ TensorId table_branch(GraphBuilder& g, std::int64_t index, const ZooArguments& a
   return g.reshape(name + ".reshape", rows, {arguments["bag"] * arguments["dimension"]});
 }
 
-Graph build(const ZooArguments& arguments, DType floating) {
+Graph build_dlrm(const ZooArguments& arguments, DType floating) {
   GraphBuilder g("dlrm", floating);
   std::vector<TensorId> branches;
   for (std::int64_t b = 0; b < arguments["branches"]; ++b) {
@@ -59,7 +59,7 @@ ZooModel dlrm_model() {
            {"dimension", 64, 1, 65536, "width of an entry"},
            {"bag", 100, 1, 65536, "entries that a sample takes from a table"},
            {"top_layers", 4, 1, 1024, "feed-forward layers on top"}},
-          build};
+          build_dlrm};
 }
 
 }  // namespace graphpipe

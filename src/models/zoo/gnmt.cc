@@ -67,7 +67,7 @@ TensorId decoder(GraphBuilder& g, TensorId x, TensorId memory, const Sizes& size
   return x;
 }
 
-Graph build(const ZooArguments& arguments, DType floating) {
+Graph build_gnmt(const ZooArguments& arguments, DType floating) {
   GraphBuilder g("gnmt", floating);
   const Sizes sizes{arguments["layers"], arguments["hidden"], rate(arguments, "dropout")};
   const auto embedded = [&](const std::string& name, std::int64_t steps) {
@@ -91,7 +91,7 @@ ZooModel gnmt_model() {
            {"hidden", 1024, 1, 65536, "hidden units of an LSTM, width of an embedding"},
            {"vocabulary", 32000, 2, 1048576, "word pieces of a language"},
            {"dropout", 200, 0, 900, "dropout rate in front of LSTMs, per mille"}},
-          build};
+          build_gnmt};
 }
 
 }  // namespace graphpipe

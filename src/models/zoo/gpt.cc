@@ -13,9 +13,9 @@
 namespace graphpipe {
 namespace {
 
-constexpr double kScale = 0.02;  // of tables at the start
+constexpr double kInitScale = 0.02;  // of tables at the start
 
-Graph build(const ZooArguments& arguments, DType floating) {
+Graph build_gpt(const ZooArguments& arguments, DType floating) {
   expect_multiple(arguments, "hidden", "heads");
   GraphBuilder g("gpt", floating);
   const std::int64_t hidden = arguments["hidden"];
@@ -23,9 +23,9 @@ Graph build(const ZooArguments& arguments, DType floating) {
   const EncoderSizes sizes{arguments["heads"], 4 * hidden, dropout, true};
   const TensorId tokens = g.input("tokens", DType::kInt64, {arguments["sequence"]});
   const ParamId table =
-      g.param("tokens.weight", {arguments["vocabulary"], hidden}, {InitKind::kNormal, kScale});
+      g.param("tokens.weight", {arguments["vocabulary"], hidden}, {InitKind::kNormal, kInitScale});
   TensorId x = g.add_op("embedding", OpKind::kEmbedding, {tokens}, {table}, {})[0];
-  x = g.add_parameter("positions", x, {InitKind::kNormal, kScale});
+  x = g.add_parameter("positions", x, {InitKind::kNormal, kInitScale});
   x = dropped(g, "dropout", x, dropout);
   for (std::int64_t layer = 0; layer < arguments["layers"]; ++layer) {
     x = pre_norm_layer(g, fmt::format("layer{}", layer), x, sizes);
@@ -47,7 +47,7 @@ ZooModel gpt_model() {
        {"heads", 12, 1, 1024, "attention heads"},
        {"vocabulary", 50257, 2, 1048576, "tokens"},
        {"dropout", 100, 0, 900, "dropout rate, per mille"}},
-      build};
+      build_gpt};
 }
 
 }  // namespace graphpipe

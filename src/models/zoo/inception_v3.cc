@@ -117,7 +117,7 @@ TensorId auxiliary_logits(GraphBuilder& g, Tower& t, TensorId x, std::int64_t cl
   return g.linear("auxiliary.fc", g.global_avg_pool("auxiliary.pool2", x), classes);
 }
 
-Graph build(const ZooArguments& arguments, DType floating) {
+Graph build_inception_v3(const ZooArguments& arguments, DType floating) {
   expect_multiple(arguments, "width", 2);
   GraphBuilder g("inception-v3", floating);
   Tower t(g, arguments);
@@ -158,7 +158,7 @@ ZooModel inception_v3_model() {
            {"auxiliary", 1, 0, 1, "0: without the auxiliary classifier"},
            {"batch_norm", 1, 0, 1, "0: biases in place of the batch norms"},
            {"dropout", 500, 0, 900, "dropout rate in front of the last layer, per mille"}},
-          build};
+          build_inception_v3};
 }
 
 }  // namespace graphpipe

@@ -35,7 +35,7 @@ constexpr double kTableScale = 0.05;
 // Ratings go from 0.5 to 5; the model learns how they differ from about their mean.
 constexpr double kUsualRating = 3.5;
 
-struct Sizes {
+struct TowerSizes {
   std::int64_t dim;
   std::int64_t hidden;
   std::int64_t width;
@@ -48,13 +48,13 @@ TensorId with_dropout(GraphBuilder& g, const std::string& name, TensorId x, doub
 }
 
 TensorId id_tower(GraphBuilder& g, const std::string& name, std::int64_t entries,
-                  const Sizes& sizes, std::int64_t out) {
+                  const TowerSizes& sizes, std::int64_t out) {
   const TensorId id = g.input(name, DType::kInt64, {});
   const TensorId row = g.embedding(name + ".table", id, entries, sizes.dim, kTableScale);
   return g.linear(name + ".fc", with_dropout(g, name + ".dropout", row, sizes.table_dropout), out);
 }
 
-TensorId title_tower(GraphBuilder& g, const ZooArguments& arguments, const Sizes& sizes) {
+TensorId title_tower(GraphBuilder& g, const ZooArguments& arguments, const TowerSizes& sizes) {
   const std::int64_t dim = arguments["title_dim"];
   const TensorId title = g.input("title", DType::kInt64, {kTitleLength});
   TensorId x = g.embedding("title.table", title, kCharacters, dim / kPatch, kTableScale);
@@ -67,7 +67,7 @@ TensorId title_tower(GraphBuilder& g, const ZooArguments& arguments, const Sizes
   return g.linear("title.fc", x, sizes.width);
 }
 
-TensorId context_tower(GraphBuilder& g, const Sizes& sizes) {
+TensorId context_tower(GraphBuilder& g, const TowerSizes& sizes) {
   const TensorId genres = g.input("genres", DType::kInt64, {kGenresOfAFilm});
   const TensorId year = g.input("year", {1});
   const TensorId time = g.input("time", {kTimeFeatures});
@@ -91,7 +91,7 @@ TensorId with_products(GraphBuilder& g, TensorId towers) {
 }
 
 // x (n) -> (): the rating, from a wide and a deep path.
-TensorId rating_of(GraphBuilder& g, TensorId x, const Sizes& sizes) {
+TensorId rating_of(GraphBuilder& g, TensorId x, const TowerSizes& sizes) {
   x = with_dropout(g, "head.dropout1", x, sizes.dropout);
   TensorId deep = g.relu("head.relu", g.linear("head.fc1", x, sizes.width));
   deep = g.linear("head.fc2", with_dropout(g, "head.dropout2", deep, sizes.dropout), 1);
@@ -114,11 +114,11 @@ void check(const ZooArguments& arguments) {
                    "expected at least one of use_user, use_film, use_title and use_genre to be 1");
 }
 
-Graph build(const ZooArguments& arguments, DType floating) {
+Graph build_movielens(const ZooArguments& arguments, DType floating) {
   check(arguments);
   GraphBuilder g("movielens", floating);
-  const Sizes sizes{arguments["dim"], arguments["hidden"], arguments["width"],
-                    rate(arguments, "table_dropout"), rate(arguments, "dropout")};
+  const TowerSizes sizes{arguments["dim"], arguments["hidden"], arguments["width"],
+                         rate(arguments, "table_dropout"), rate(arguments, "dropout")};
   const std::int64_t others =
       arguments["use_film"] + arguments["use_title"] + arguments["use_genre"];
   const bool product = arguments["use_user"] != 0 && others > 0;
@@ -159,7 +159,7 @@ ZooModel movielens_model() {
            {"use_film", 1, 0, 1, "whether the film tower is there"},
            {"use_title", 1, 0, 1, "whether the title tower is there"},
            {"use_genre", 1, 0, 1, "whether the genre and time tower is there"}},
-          build};
+          build_movielens};
 }
 
 }  // namespace graphpipe

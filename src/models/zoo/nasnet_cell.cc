@@ -118,7 +118,7 @@ TensorId Cell::reduction(TensorId last, TensorId before) {
   return g_.concat(part("concat"), {b, c, d, e}, 0);
 }
 
-Graph build(const ZooArguments& arguments, DType floating) {
+Graph build_nasnet_cell(const ZooArguments& arguments, DType floating) {
   expect_multiple(arguments, "filters", 4);
   GraphBuilder g("nasnet-cell", floating);
   const std::int64_t filters = arguments["filters"];
@@ -160,7 +160,7 @@ ZooModel nasnet_cell_model() {
            {"cells", 4, 1, 64, "normal cells of a group"},
            {"batch_norm", 1, 0, 1, "0: biases in place of the batch norms"},
            {"dropout", 500, 0, 900, "dropout rate in front of the last layer, per mille"}},
-          build};
+          build_nasnet_cell};
 }
 
 }  // namespace graphpipe

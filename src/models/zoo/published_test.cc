@@ -12,7 +12,7 @@
 namespace graphpipe {
 namespace {
 
-std::string fault(const std::string& model) {
+std::string zoo_fault(const std::string& model) {
   try {
     load_model(model);
     return "none";
@@ -36,9 +36,9 @@ TEST(AlexNet, NeedsAnImageThatIsNotLostOnTheWay) {
   EXPECT_EQ(parameter_count(load_model("alexnet:image=63,width=2,hidden=3,classes=5,dropout=0")),
             (121 * 3 * 2 + 2) + (25 * 2 * 6 + 6) + (9 * 6 * 12 + 12) + (9 * 12 * 8 + 8) +
                 (9 * 8 * 8 + 8) + (8 * 3 + 3) + (3 * 3 + 3) + (3 * 5 + 5));
-  EXPECT_EQ(fault("alexnet:image=62"),
+  EXPECT_EQ(zoo_fault("alexnet:image=62"),
             "MODEL: image is 62, expected 63 to 4096 (height and width of an image)");
-  EXPECT_EQ(fault("alexnet:width=3"), "MODEL: width is 3, expected a multiple of 2");
+  EXPECT_EQ(zoo_fault("alexnet:width=3"), "MODEL: width is 3, expected a multiple of 2");
 }
 
 // torchvision's table: 25,028,904 parameters, 4.23 billion.
@@ -50,7 +50,7 @@ TEST(ResNext50, HasThePublishedSize) {
 }
 
 TEST(ResNext50, GroupsDivideTheWindowsChannels) {
-  EXPECT_EQ(fault("resnext50:width=8"),
+  EXPECT_EQ(zoo_fault("resnext50:width=8"),
             "MODEL: groups is 32, expected a divisor of 16, twice width");
 }
 
@@ -78,7 +78,7 @@ TEST(InceptionV3, Shrinks) {
   EXPECT_EQ(kinds(graph)["concat"], 3 + 2 + 2);
   const Tensor& pooled = graph.tensor(graph.ops.back().inputs[0]);
   EXPECT_EQ(pooled.shape, std::vector<std::int64_t>({7}));
-  EXPECT_EQ(fault("inception-v3:width=33"), "MODEL: width is 33, expected a multiple of 2");
+  EXPECT_EQ(zoo_fault("inception-v3:width=33"), "MODEL: width is 33, expected a multiple of 2");
 }
 
 // 5,289,978: the authors' mobile model as Keras and timm have it; 564 million in the paper's
@@ -92,7 +92,7 @@ TEST(NasNetCell, HasThePublishedSize) {
 TEST(NasNetCell, HasFiveSumsACell) {
   EXPECT_EQ(kinds(load_model("nasnet-cell"))["add"], 5 * (2 + 4 + 1 + 4 + 1 + 4));
   EXPECT_EQ(kinds(load_model("nasnet-cell:groups=1,cells=1"))["add"], 5 * 3);
-  EXPECT_EQ(fault("nasnet-cell:filters=6"), "MODEL: filters is 6, expected a multiple of 4");
+  EXPECT_EQ(zoo_fault("nasnet-cell:filters=6"), "MODEL: filters is 6, expected a multiple of 4");
 }
 
 // An LSTM with PyTorch's two biases a gate.
@@ -170,9 +170,9 @@ TEST(Bert, LearnsMaskedTokensAndNextSentences) {
                                                      "segments int64 (9)", "label int64 (5)",
                                                      "follows int64 ()"}));
   EXPECT_EQ(graph.losses.size(), 2U);
-  EXPECT_EQ(fault("bert:masked=128"),
+  EXPECT_EQ(zoo_fault("bert:masked=128"),
             "MODEL: masked is 128, expected less than sequence, which is 128");
-  EXPECT_EQ(fault("bert:sequence=513"),
+  EXPECT_EQ(zoo_fault("bert:sequence=513"),
             "MODEL: positions is 512, expected no less than sequence, which is 513");
 }
 
@@ -218,7 +218,7 @@ TEST(Clip, HasTwoTowersOfShapesOfTheirOwn) {
                                         11 * 4 + 5 * 4 + transformer_layer(4) + 8 + 4 * 3 + 1);
   EXPECT_EQ(inputs(graph), std::vector<std::string>(
                                {"image float32 (1, 8, 8)", "text int64 (5)", "match float32 ()"}));
-  EXPECT_EQ(fault("clip:patch=33"),
+  EXPECT_EQ(zoo_fault("clip:patch=33"),
             "MODEL: image is 224, expected a multiple of patch, which is 33");
 }
 

@@ -10,7 +10,7 @@
 namespace graphpipe {
 namespace {
 
-Graph build(const ZooArguments& arguments, DType floating) {
+Graph build_resnet50(const ZooArguments& arguments, DType floating) {
   return bottleneck_network("resnet50", arguments, floating, {});
 }
 
@@ -18,7 +18,7 @@ Graph build(const ZooArguments& arguments, DType floating) {
 
 ZooModel resnet50_model() {
   return {"resnet50", "ResNet-50: bottleneck blocks with shortcuts (CVPR 2016)",
-          bottleneck_parameters(), build};
+          bottleneck_parameters(), build_resnet50};
 }
 
 }  // namespace graphpipe

@@ -11,7 +11,7 @@
 namespace graphpipe {
 namespace {
 
-Graph build(const ZooArguments& arguments, DType floating) {
+Graph build_resnext50(const ZooArguments& arguments, DType floating) {
   const Bottlenecks blocks{.groups = arguments["groups"], .widths = 2};
   if (blocks.widths * arguments["width"] % blocks.groups != 0) {
     throw InputError("MODEL", fmt::format("groups is {}, expected a divisor of {}, twice width",
@@ -26,7 +26,7 @@ ZooModel resnext50_model() {
   std::vector<ZooParameter> parameters = bottleneck_parameters();
   parameters.push_back({"groups", 32, 1, 4096, "groups of the 3x3 convolutions"});
   return {"resnext50", "ResNeXt-50 32x4d: bottleneck blocks of grouped convolutions (CVPR 2017)",
-          parameters, build};
+          parameters, build_resnext50};
 }
 
 }  // namespace graphpipe

@@ -14,7 +14,7 @@
 namespace graphpipe {
 namespace {
 
-Graph build(const ZooArguments& arguments, DType floating) {
+Graph build_s2vt(const ZooArguments& arguments, DType floating) {
   GraphBuilder g("s2vt", floating);
   const std::int64_t frames = arguments["frames"];
   const std::int64_t words = arguments["words"];
@@ -45,7 +45,7 @@ ZooModel s2vt_model() {
            {"hidden", 1000, 1, 65536, "hidden units of an LSTM"},
            {"vocabulary", 46168, 2, 1048576, "words"},
            {"dropout", 500, 0, 900, "dropout rate, per mille"}},
-          build};
+          build_s2vt};
 }
 
 }  // namespace graphpipe

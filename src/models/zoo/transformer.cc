@@ -9,7 +9,7 @@
 namespace graphpipe {
 namespace {
 
-Graph build(const ZooArguments& arguments, DType floating) {
+Graph build_transformer(const ZooArguments& arguments, DType floating) {
   expect_multiple(arguments, "hidden", "heads");
   GraphBuilder g("transformer", floating);
   const EncoderSizes sizes{arguments["heads"], arguments["ffn"], rate(arguments, "dropout")};
@@ -33,7 +33,7 @@ ZooModel transformer_model() {
            {"ffn", 4096, 1, 262144, "width of the feed-forward part"},
            {"outputs", 16, 1, 65536, "numbers that the head predicts"},
            {"dropout", 0, 0, 900, "dropout rate, per mille"}},
-          build};
+          build_transformer};
 }
 
 }  // namespace graphpipe

@@ -11,7 +11,7 @@
 namespace graphpipe {
 namespace {
 
-Graph build(const ZooArguments& arguments, DType floating) {
+Graph build_two_branch(const ZooArguments& arguments, DType floating) {
   expect_multiple(arguments, "hidden", "heads");
   GraphBuilder g("two-branch", floating);
   const std::int64_t hidden = arguments["hidden"];
@@ -44,7 +44,7 @@ ZooModel two_branch_model() {
            {"hidden", 1024, 1, 65536, "width of a position"},
            {"heads", 16, 1, 1024, "attention heads"},
            {"ffn", 4096, 1, 262144, "width between the two linear layers"}},
-          build};
+          build_two_branch};
 }
 
 }  // namespace graphpipe

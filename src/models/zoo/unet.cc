@@ -54,7 +54,7 @@ void check_image(const ZooArguments& arguments) {
                                arguments["image"], lost > 0 ? 12 * step - 4 : step, step, depth));
 }
 
-Graph build(const ZooArguments& arguments, DType floating) {
+Graph build_unet(const ZooArguments& arguments, DType floating) {
   check_image(arguments);
   GraphBuilder g("unet", floating);
   const std::int64_t depth = arguments["depth"];
@@ -94,7 +94,7 @@ ZooModel unet_model() {
            {"depth", 4, 1, 8, "halvings of the image"},
            {"padding", 0, 0, 1, "1: convolutions keep the size of the image"},
            {"batch_norm", 0, 0, 1, "1: batch norms behind the 3x3 convolutions"}},
-          build};
+          build_unet};
 }
 
 }  // namespace graphpipe

@@ -29,7 +29,7 @@ TensorId classifier(GraphBuilder& g, TensorId x, const ZooArguments& arguments) 
   return g.linear("fc3", x, arguments["classes"]);
 }
 
-Graph build(const ZooArguments& arguments, DType floating) {
+Graph build_vgg16(const ZooArguments& arguments, DType floating) {
   GraphBuilder g("vgg16", floating);
   const std::int64_t image = arguments["image"];
   if (image % kShrinks != 0) {
@@ -63,7 +63,7 @@ ZooModel vgg16_model() {
            {"hidden", 4096, 1, 65536, "width of the hidden linear layers"},
            {"batch_norm", 0, 0, 1, "1: batch norms behind the convolutions"},
            {"dropout", 500, 0, 900, "dropout rate behind the hidden layers, per mille"}},
-          build};
+          build_vgg16};
 }
 
 }  // namespace graphpipe

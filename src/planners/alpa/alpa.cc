@@ -9,7 +9,7 @@ namespace graphpipe {
 namespace {
 
 // Sub-meshes: powers of two in a node, or whole nodes.
-std::vector<int> stage_widths(const Problem& problem) {
+std::vector<int> mesh_widths(const Problem& problem) {
   std::vector<int> widths = {1};
   if (!problem.options.data_parallel) return widths;
   const int devices = problem.cluster->device_count();
@@ -23,7 +23,7 @@ std::vector<int> stage_widths(const Problem& problem) {
 
 PlanResult plan_alpa(const Problem& problem, const Budget& budget) {
   return plan_latency_chain(problem, budget,
-                            {"alpa", stage_widths(problem), problem.options.data_parallel});
+                            {"alpa", mesh_widths(problem), problem.options.data_parallel});
 }
 
 }  // namespace graphpipe

@@ -10,11 +10,13 @@
 namespace graphpipe {
 namespace {
 
-PlanResult plan(const TestProblem& test) { return plan_data_parallel(test.problem(), Budget()); }
+PlanResult data_parallel_plan(const TestProblem& test) {
+  return plan_data_parallel(test.problem(), Budget());
+}
 
 TEST(DataParallel, IsOneStageOnEveryDevice) {
   const TestProblem test = even_problem({{}, {0}, {0}}, 4, 32);
-  const PlanResult result = plan(test);
+  const PlanResult result = data_parallel_plan(test);
   ASSERT_EQ(result.status, PlanStatus::kOk) << result.reason;
   std::vector<std::int64_t> sizes;
   for (const Plan& p : result.candidates) {
@@ -31,7 +33,7 @@ TEST(DataParallel, LargestMicroBatchThatFitsIsFastestWithOverheads) {
   test.costs.ops[0].fixed_s = 1e-3;
   test.costs.ops[0].saved_bytes_per_sample = 1000;
   test.cluster.types[0].memory_bytes = 8000;  // four samples a device
-  EXPECT_EQ(plan(test).candidates.front().stages[0].micro_batch, 16);
+  EXPECT_EQ(data_parallel_plan(test).candidates.front().stages[0].micro_batch, 16);
 }
 
 // What a stage saves beside its inputs is needed once even so: this helps where several tasks
@@ -41,18 +43,18 @@ TEST(DataParallel, RecomputationGainsNothingOverOneTaskInFlight) {
   test.costs.ops[0].saved_bytes_per_sample = 1000;
   test.cluster.types[0].memory_bytes = 5000;
   test.options.recompute = true;
-  const PlanResult result = plan(test);
+  const PlanResult result = data_parallel_plan(test);
   ASSERT_EQ(result.status, PlanStatus::kOk) << result.reason;
   for (const Plan& p : result.candidates) EXPECT_FALSE(p.stages[0].recompute);
   test.cluster.types[0].memory_bytes = 500;
-  EXPECT_EQ(plan(test).status, PlanStatus::kInfeasible);
+  EXPECT_EQ(data_parallel_plan(test).status, PlanStatus::kInfeasible);
 }
 
 TEST(DataParallel, SaysHowFarMemoryIsShort) {
   TestProblem test = even_problem({{}, {0}}, 4, 32);
   for (Parameter& param : test.graph.params) param.shape = {1 << 20};
   test.cluster.types[0].memory_bytes = 12 << 20;
-  const PlanResult result = plan(test);
+  const PlanResult result = data_parallel_plan(test);
   EXPECT_EQ(result.status, PlanStatus::kInfeasible);
   EXPECT_EQ(result.reason,
             "a replica at micro-batch 4 needs 30.0 MiB (16.0 MiB of it weights, gradients and "
@@ -62,7 +64,7 @@ TEST(DataParallel, SaysHowFarMemoryIsShort) {
 
 TEST(DataParallel, NeedsASampleForEveryDevice) {
   TestProblem test = even_problem({{}}, 64, 32);
-  EXPECT_EQ(plan(test).reason,
+  EXPECT_EQ(data_parallel_plan(test).reason,
             "64 devices can't split the largest micro-batch of 32 samples; 32 devices or fewer "
             "would do");
 }
@@ -70,13 +72,13 @@ TEST(DataParallel, NeedsASampleForEveryDevice) {
 TEST(DataParallel, HasNoPlanOfWidthOne) {
   TestProblem test = even_problem({{}}, 4, 32);
   test.options.data_parallel = false;
-  const PlanResult result = plan(test);
+  const PlanResult result = data_parallel_plan(test);
   EXPECT_EQ(result.status, PlanStatus::kInfeasible);
   EXPECT_EQ(result.reason,
             "options \"none\" give a stage one device, and this planner has one stage; options "
             "\"dp\" or one device would do");
   test.cluster = test_cluster(1);
-  EXPECT_EQ(plan(test).status, PlanStatus::kOk);
+  EXPECT_EQ(data_parallel_plan(test).status, PlanStatus::kOk);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace graphpipe {
 namespace {
 
-PlanResult plan(const TestProblem& test) { return plan_gpipe(test.problem(), Budget()); }
+PlanResult gpipe_plan(const TestProblem& test) { return plan_gpipe(test.problem(), Budget()); }
 
 std::vector<std::size_t> sizes(const Plan& plan) {
   std::vector<std::size_t> sizes;
@@ -27,7 +27,7 @@ TEST(Gpipe, BalancesSeconds) {
   TestProblem test = even_problem({{}, {0}, {1}, {2}, {3}, {4}}, 3, 16);
   test.costs.ops[0].per_sample_s = 4e-3;
   test.options.micro_batches = {2};
-  const PlanResult result = plan(test);
+  const PlanResult result = gpipe_plan(test);
   ASSERT_EQ(result.status, PlanStatus::kOk) << result.reason;
   EXPECT_EQ(sizes(result.candidates.front()), (std::vector<std::size_t>{1, 4, 1}));
 }
@@ -35,7 +35,7 @@ TEST(Gpipe, BalancesSeconds) {
 TEST(Gpipe, IsAChainOfAllForwardsThenAllBackwards) {
   TestProblem test = even_problem(kBranches, 4, 16);
   test.options.micro_batches = {2};
-  const PlanResult result = plan(test);
+  const PlanResult result = gpipe_plan(test);
   ASSERT_EQ(result.status, PlanStatus::kOk) << result.reason;
   const Plan& best = result.candidates.front();
   EXPECT_EQ(best.schedule, ScheduleKind::kGpipe);
@@ -50,7 +50,7 @@ TEST(Gpipe, EveryCandidateIsValidAndFits) {
     TestProblem test =
         random_problem(kBranches, 4, 5 + static_cast<std::int64_t>(seed), seed % 2 == 1, seed);
     test.cluster.types[0].memory_bytes += 20'000;
-    for (const Plan& p : plan(test).candidates) {
+    for (const Plan& p : gpipe_plan(test).candidates) {
       ++plans;
       EXPECT_NO_THROW(validate(p, test.graph, test.cluster, "plan")) << "seed " << seed;
       for (std::size_t s = 0; s < p.stages.size(); ++s) {
@@ -68,9 +68,9 @@ TEST(Gpipe, RecomputesOnTheStagesThatDoNotFitOtherwise) {
   test.costs.ops[1].saved_bytes_per_sample = 1 << 20;
   test.cluster.types[0].memory_bytes = 32 << 20;
   test.options.micro_batches = {1};
-  EXPECT_EQ(plan(test).status, PlanStatus::kInfeasible);
+  EXPECT_EQ(gpipe_plan(test).status, PlanStatus::kInfeasible);
   test.options.recompute = true;
-  const PlanResult result = plan(test);
+  const PlanResult result = gpipe_plan(test);
   ASSERT_EQ(result.status, PlanStatus::kOk) << result.reason;
   for (const Plan& p : result.candidates) {
     EXPECT_EQ(p.options, "dp,recompute");
@@ -86,7 +86,7 @@ TEST(Gpipe, SaysHowFarMemoryIsShort) {
   TestProblem test = even_problem({{}, {0}}, 2, 64);
   for (AffineCosts::Op& op : test.costs.ops) op.saved_bytes_per_sample = 1 << 20;
   test.cluster.types[0].memory_bytes = 32 << 20;
-  const PlanResult result = plan(test);
+  const PlanResult result = gpipe_plan(test);
   EXPECT_EQ(result.status, PlanStatus::kInfeasible);
   EXPECT_EQ(
       result.reason,
@@ -97,8 +97,8 @@ TEST(Gpipe, SaysHowFarMemoryIsShort) {
 
 TEST(Gpipe, SameProblemGivesTheSamePlans) {
   const TestProblem test = random_problem(kBranches, 4, 16, false, 1);
-  const PlanResult first = plan(test);
-  const PlanResult second = plan(test);
+  const PlanResult first = gpipe_plan(test);
+  const PlanResult second = gpipe_plan(test);
   ASSERT_EQ(first.candidates.size(), second.candidates.size());
   for (std::size_t i = 0; i < first.candidates.size(); ++i) {
     EXPECT_EQ(plan_hash(first.candidates[i]), plan_hash(second.candidates[i]));

@@ -4,17 +4,18 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/numbers.h"
 
 namespace graphpipe {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Eight different branches make 2^8 counts, and as many groups to try for each.
 constexpr std::size_t kMostStates = 256;
 constexpr int kNoWay = 1 << 24;  // devices; sums of many stay an int
 
 int size_of(const Counts& counts) { return std::accumulate(counts.begin(), counts.end(), 0); }
+
+}  // namespace
 
 bool within(const Counts& part, const Counts& whole) {
   for (std::size_t c = 0; c < part.size(); ++c) {
@@ -27,8 +28,6 @@ Counts minus(Counts whole, const Counts& part) {
   for (std::size_t c = 0; c < part.size(); ++c) whole[c] -= part[c];
   return whole;
 }
-
-}  // namespace
 
 BranchCosts::BranchCosts(const Pieces& pieces, StageTables& tables, const StageCosts& costs,
                          int parallel, int given, double target_s,

@@ -16,6 +16,10 @@
 
 namespace graphpipe {
 
+// Branches of a parallel piece by class: each count at most that of the whole, and what is left.
+bool within(const Counts& part, const Counts& whole);
+Counts minus(Counts whole, const Counts& part);
+
 struct BranchEntry {
   int level = 0;
   int devices = 0;

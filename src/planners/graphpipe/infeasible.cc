@@ -3,19 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
 
+#include "base/numbers.h"
 #include "base/text.h"
 #include "cost/operator_bounds.h"
 #include "planners/graphpipe/target_search.h"
 
 namespace graphpipe {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // More devices than this are not proposed.
 constexpr int kMostDevices = 1024;

@@ -13,19 +13,19 @@
 namespace graphpipe {
 namespace {
 
-PlanResult plan(const TestProblem& test) { return plan_graphpipe(test.problem(), Budget()); }
+PlanResult try_plan(const TestProblem& test) { return plan_graphpipe(test.problem(), Budget()); }
 
-Dependencies chain(int length) {
+Dependencies chain_of(int length) {
   Dependencies before(1);
   for (int i = 1; i < length; ++i) before.push_back({i - 1});
   return before;
 }
 
 TEST(WhyInfeasible, NamesTheOperatorThatFitsNoDevice) {
-  TestProblem test = even_problem(chain(3), 4, 8);
+  TestProblem test = even_problem(chain_of(3), 4, 8);
   test.graph.params[1].shape = {100'000};  // 400 kB, as much again for gradients
   test.cluster.types[0].memory_bytes = 500'000;
-  const PlanResult result = plan(test);
+  const PlanResult result = try_plan(test);
   EXPECT_EQ(result.status, PlanStatus::kInfeasible);
   EXPECT_TRUE(
       result.reason.starts_with("operator op1 alone needs 781 KiB of memory or more at "
@@ -35,10 +35,10 @@ TEST(WhyInfeasible, NamesTheOperatorThatFitsNoDevice) {
 }
 
 TEST(WhyInfeasible, SaysHowManyDevicesWouldDo) {
-  TestProblem test = even_problem(chain(8), 2, 8);
+  TestProblem test = even_problem(chain_of(8), 2, 8);
   for (Parameter& param : test.graph.params) param.shape = {100'000};  // 800 kB with gradients
   test.cluster.types[0].memory_bytes = 2'000'000;
-  const PlanResult result = plan(test);
+  const PlanResult result = try_plan(test);
   EXPECT_EQ(result.status, PlanStatus::kInfeasible);
   EXPECT_TRUE(
       result.reason.starts_with("weights, gradients and optimiser state take 6.10 MiB, "
@@ -49,21 +49,21 @@ TEST(WhyInfeasible, SaysHowManyDevicesWouldDo) {
       << result.reason;
   test.cluster = test_cluster(4);
   test.cluster.types[0].memory_bytes = 2'000'000;
-  EXPECT_EQ(plan(test).status, PlanStatus::kOk);
+  EXPECT_EQ(try_plan(test).status, PlanStatus::kOk);
 }
 
 TEST(WhyInfeasible, SaysWhichSmallerMicroBatchWouldDo) {
-  TestProblem test = even_problem(chain(3), 3, 64);
+  TestProblem test = even_problem(chain_of(3), 3, 64);
   for (AffineCosts::Op& op : test.costs.ops) op.saved_bytes_per_sample = 1000;
   test.cluster.types[0].memory_bytes = 40'000;
   test.options.data_parallel = false;
   test.options.micro_batches = {32};
-  const PlanResult result = plan(test);
+  const PlanResult result = try_plan(test);
   EXPECT_EQ(result.status, PlanStatus::kInfeasible);
   EXPECT_NE(result.reason.find("micro-batch 8 would do on 3 devices"), std::string::npos)
       << result.reason;
   test.options.micro_batches = {8};
-  EXPECT_EQ(plan(test).status, PlanStatus::kOk);
+  EXPECT_EQ(try_plan(test).status, PlanStatus::kOk);
 }
 
 // The number before a phrase; 0 where it is not there.
@@ -82,7 +82,7 @@ TEST(WhyInfeasible, WhatWouldDoDoes) {
     test.options.recompute = seed % 3 == 0;
     // From too little for one operator to nearly enough.
     test.cluster.types[0].memory_bytes /= static_cast<std::int64_t>(1 + seed % 4);
-    const PlanResult result = plan(test);
+    const PlanResult result = try_plan(test);
     if (result.status != PlanStatus::kInfeasible) continue;
     ++reasons;
     const std::string& why = result.reason;
@@ -97,7 +97,7 @@ TEST(WhyInfeasible, WhatWouldDoDoes) {
     larger.cluster.device_type.assign(static_cast<std::size_t>(devices), 0);
     larger.cluster.levels.back().group_size = static_cast<int>(devices);
     larger.options.micro_batches = {number_in(why, "devices at micro-batch ([0-9]+) would do")};
-    EXPECT_EQ(plan(larger).status, PlanStatus::kOk) << "seed " << seed << ": " << why;
+    EXPECT_EQ(try_plan(larger).status, PlanStatus::kOk) << "seed " << seed << ": " << why;
   }
   EXPECT_GT(reasons, 20);
   EXPECT_GT(certain, 3);

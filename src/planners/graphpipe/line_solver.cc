@@ -5,27 +5,14 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/numbers.h"
 
 namespace graphpipe {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 // A run that rides with a branch's stage has at most so many items: longer ones fill
 // stages of their own.
 constexpr int kMostRiderItems = 16;
-
-bool within(const Counts& part, const Counts& whole) {
-  for (std::size_t c = 0; c < part.size(); ++c) {
-    if (part[c] > whole[c]) return false;
-  }
-  return true;
-}
-
-Counts minus(Counts whole, const Counts& part) {
-  for (std::size_t c = 0; c < part.size(); ++c) whole[c] -= part[c];
-  return whole;
-}
 
 Counts one_of(std::size_t classes, int branch_class) {
   Counts counts(classes, 0);

@@ -7,11 +7,10 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/numbers.h"
 
 namespace graphpipe {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Longer lines are cut more coarsely: the tables over their runs grow with the square.
 constexpr int kMostItems = 1024;

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/numbers.h"
 #include "planners/graphpipe/placement.h"
 
 namespace graphpipe {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 std::vector<OpId> ops_of(const Pieces& pieces, const StageDraft& stage) {
   std::vector<OpId> ops;

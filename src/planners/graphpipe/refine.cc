@@ -10,11 +10,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/numbers.h"
 
 namespace graphpipe {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // A step must make the slowest stage faster by this part of itself at least.
 constexpr double kLeastGain = 1e-3;
@@ -33,7 +32,7 @@ constexpr std::size_t kMostLookedThrough = 2'000'000;
 constexpr std::size_t kMostMembers = 256;
 constexpr std::size_t kMostSwaps = 20'000;
 
-struct Stage {
+struct RefinedStage {
   std::vector<int> positions;  // ascending
   int width = 0;               // an index into StageCosts' widths
   double tps_s = 0;
@@ -89,7 +88,7 @@ class Refiner {
 
   std::vector<StageDraft> refine(const std::vector<StageDraft>& drafts) {
     for (const StageDraft& draft : drafts) {
-      Stage stage;
+      RefinedStage stage;
       stage.width = draft.width;
       for (const Span span : draft.spans) {
         for (int p = span.begin; p < span.end; ++p) stage.positions.push_back(p);
@@ -104,7 +103,7 @@ class Refiner {
  private:
   bool spent() const { return looked_through_ >= kMostLookedThrough; }
 
-  Stage worked_out(Stage stage) {
+  RefinedStage worked_out(RefinedStage stage) {
     std::ranges::sort(stage.positions);
     stage.spans = runs_of(stage.positions);
     context_.accumulator.clear();
@@ -146,7 +145,7 @@ class Refiner {
 
   int spare_devices() const {
     int spare = costs_.device_count();
-    for (const Stage& stage : stages_) spare -= costs_.width(stage.width);
+    for (const RefinedStage& stage : stages_) spare -= costs_.width(stage.width);
     return spare;
   }
 
@@ -162,7 +161,7 @@ class Refiner {
   // Takes the best step for the slowest stage, if there is one.
   bool step() {
     number_stages();
-    const auto slowest = std::ranges::max_element(stages_, {}, &Stage::tps_s);
+    const auto slowest = std::ranges::max_element(stages_, {}, &RefinedStage::tps_s);
     slowest_ = static_cast<int>(slowest - stages_.begin());
     bound_s_ = slowest->tps_s * (1 - kLeastGain);
     steps_.clear();
@@ -187,7 +186,7 @@ class Refiner {
     const std::optional<std::vector<int>> level = levels();
     GP_CHECK(level, "the stages wait in a circle");
     for (int s = 0; s < count(); ++s) {
-      Stage& stage = stages_[at(s)];
+      RefinedStage& stage = stages_[at(s)];
       stage.tps_s = costs_.tps_at_level_s(stage.sums, stage.spans, stage.width, (*level)[at(s)]);
     }
   }
@@ -199,7 +198,7 @@ class Refiner {
     }
   }
 
-  const Stage& stage(int s) const { return stages_[at(s)]; }
+  const RefinedStage& stage(int s) const { return stages_[at(s)]; }
   int count() const { return static_cast<int>(stages_.size()); }
 
   // Groups of the slowest stage that may leave it: each operator, alone, with all before it
@@ -248,7 +247,7 @@ class Refiner {
       const Group& group = single_[at(p)];
       propose_move(group);
       if (!swaps) continue;
-      const Stage& slow = stage(slowest_);
+      const RefinedStage& slow = stage(slowest_);
       const double room_s = bound_s_ - slow.compute_tps_s + group.compute_tps_s[at(slow.width)];
       for (int s = 0; s < count(); ++s) {
         if (s == slowest_) continue;
@@ -284,7 +283,7 @@ class Refiner {
 
   // Other devices for the slowest stage: spare ones, or some of another's.
   void propose_widths() {
-    const Stage& slow = stage(slowest_);
+    const RefinedStage& slow = stage(slowest_);
     const int spare = spare_devices();
     for (int wider = slow.width + 1; wider < costs_.width_count(); ++wider) {
       const int more = costs_.width(wider) - costs_.width(slow.width);
@@ -303,7 +302,7 @@ class Refiner {
   double changed_compute_s(const Change& change) const {
     double tps = 0;
     if (change.stage < count()) {
-      const Stage& before = stage(change.stage);
+      const RefinedStage& before = stage(change.stage);
       tps = change.width == before.width ? before.compute_tps_s
                                          : compute_tps_s(before.spans, change.width);
     }
@@ -327,10 +326,10 @@ class Refiner {
   void try_step(const Step& step) {
     ++context_.work;
     looked_through_ += dependencies_.size();
-    std::vector<std::pair<int, Stage>> changed;
+    std::vector<std::pair<int, RefinedStage>> changed;
     double slowest_s = 0;
     for (const Change& change : step.all()) {
-      Stage next = change.stage < count() ? stage(change.stage) : Stage();
+      RefinedStage next = change.stage < count() ? stage(change.stage) : RefinedStage();
       next.width = change.width;
       if (change.without != nullptr) {
         std::erase_if(next.positions, [&](int p) {
@@ -360,10 +359,10 @@ class Refiner {
   // The time per sample of the slowest stage that changes, with the positions where stage_of_
   // has them; none where that is not within the bound, a stage that does not change gets slower
   // than the bound, or one does not fit.
-  std::optional<double> slowest_of(const std::vector<std::pair<int, Stage>>& changed) const {
+  std::optional<double> slowest_of(const std::vector<std::pair<int, RefinedStage>>& changed) const {
     const std::optional<std::vector<int>> level = levels();
     if (!level) return std::nullopt;
-    const auto fits = [&](const Stage& stage, int s, double limit_s) {
+    const auto fits = [&](const RefinedStage& stage, int s, double limit_s) {
       return stage.positions.empty() ||
              costs_.fits(stage.sums, stage.spans, stage.width, (*level)[at(s)], limit_s);
     };
@@ -387,7 +386,7 @@ class Refiner {
       if (s == count()) stages_.emplace_back();
       stages_[at(s)] = std::move(next);
     }
-    std::erase_if(stages_, [](const Stage& stage) { return stage.positions.empty(); });
+    std::erase_if(stages_, [](const RefinedStage& stage) { return stage.positions.empty(); });
   }
 
   std::vector<StageDraft> drafts_of_stages() {
@@ -405,15 +404,15 @@ class Refiner {
   SearchContext& context_;
   const StageCosts& costs_;
   std::vector<std::pair<int, int>> dependencies_;  // positions
-  std::vector<Stage> stages_;
+  std::vector<RefinedStage> stages_;
   std::vector<int> stage_of_;  // [position]
   std::vector<Group> single_;  // [position]
   std::vector<Group> groups_;  // of the slowest stage
   int slowest_ = 0;
-  std::vector<Step> steps_;                  // that may gain
-  double bound_s_ = 0;                       // the slowest stage that the best step so far changes
-  std::vector<std::pair<int, Stage>> best_;  // its stages; empty: none yet
-  std::size_t looked_through_ = 0;           // dependencies
+  std::vector<Step> steps_;  // that may gain
+  double bound_s_ = 0;       // the slowest stage that the best step so far changes
+  std::vector<std::pair<int, RefinedStage>> best_;  // its stages; empty: none yet
+  std::size_t looked_through_ = 0;                  // dependencies
 };
 
 }  // namespace

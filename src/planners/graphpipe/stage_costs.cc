@@ -4,12 +4,11 @@
 #include <cmath>
 
 #include "base/divide_up.h"
+#include "base/numbers.h"
 #include "plan/stage_memory.h"
 
 namespace graphpipe {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Of a message beside its tensors: 8 bytes a sample's id; header, and each tensor's padding.
 constexpr std::int64_t kIdBytes = 8;

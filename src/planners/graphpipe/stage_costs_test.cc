@@ -17,7 +17,7 @@ namespace graphpipe {
 namespace {
 
 // Any graph of n operators: each reads up to three earlier ones.
-Dependencies random_dependencies(int n, std::uint64_t seed) {
+Dependencies random_reads(int n, std::uint64_t seed) {
   const CounterRandom random(seed);
   Dependencies before(static_cast<std::size_t>(n));
   std::uint64_t drawn = 0;
@@ -67,7 +67,7 @@ Plan random_plan(const TestProblem& test, std::int64_t micro_batch, std::uint64_
 TEST(StageCosts, MemoryBoundIsNeverBelowStageMemory) {
   int stages = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    const Dependencies before = random_dependencies(4 + static_cast<int>(seed % 9), seed);
+    const Dependencies before = random_reads(4 + static_cast<int>(seed % 9), seed);
     TestProblem test =
         random_problem(before, 8, 3 + static_cast<std::int64_t>(seed % 30), true, seed);
     for (AffineCosts::Op& op : test.costs.ops) op.workspace_bytes_per_sample = 100;
@@ -120,7 +120,7 @@ TEST(StageCosts, MemoryBoundIsNeverBelowStageMemory) {
 
 TEST(StageCosts, TpsOfARunIsThatOfItsOperators) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
-    TestProblem test = random_problem(random_dependencies(9, seed), 4, 24, true, seed);
+    TestProblem test = random_problem(random_reads(9, seed), 4, 24, true, seed);
     test.options.recompute = true;
     const Problem problem = test.problem();
     CostTable table(problem);
@@ -206,7 +206,7 @@ TEST(StageCosts, CountTheReductionWhereAskedTo) {
 }
 
 TEST(StageAccumulator, DoesNotDependOnTheOrder) {
-  const TestProblem test = random_problem(random_dependencies(12, 7), 4, 24, true, 7);
+  const TestProblem test = random_problem(random_reads(12, 7), 4, 24, true, 7);
   const Problem problem = test.problem();
   CostTable table(problem);
   const Pieces pieces = make_pieces(table, decompose_series_parallel(test.graph), true);

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 
+#include "base/numbers.h"
+
 namespace graphpipe {
-namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
 
 StageAccumulator::StageAccumulator(const Pieces& pieces)
     : pieces_(pieces),

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "base/numbers.h"
+
 namespace graphpipe {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Rows grow as far as asked for, at least so much at a time.
 constexpr int kRowStep = 32;

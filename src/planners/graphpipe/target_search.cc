@@ -1,14 +1,12 @@
 #include "planners/graphpipe/target_search.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/error.h"
+#include "base/numbers.h"
 
 namespace graphpipe {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Sums of the same times in another order differ by less, in parts of themselves.
 constexpr double kRounding = 1e-12;

@@ -4,11 +4,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/numbers.h"
 
 namespace graphpipe {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Where in a line's solution one stands. Lines are solved for the first of their class;
 // `shift` leads to the positions of the line that is meant.

@@ -11,7 +11,7 @@
 namespace graphpipe {
 namespace {
 
-constexpr std::size_t kMostDownsets = 12'000;
+constexpr std::size_t kMaxLoadDownsets = 12'000;
 constexpr std::size_t kEnoughDownsets = 2'500;  // joined no further
 constexpr double kMemoryShares[] = {1, 0.5, 0.25};
 
@@ -22,7 +22,7 @@ class MaxLoad {
         budget_(budget),
         plans_(problem, "max-load"),
         static_bytes_(op_static_bytes(problem)) {
-    limits_.downsets = kMostDownsets;
+    limits_.downsets = kMaxLoadDownsets;
     limits_.should_stop = budget.should_stop;
   }
 

@@ -1,18 +1,16 @@
 #include "planners/max_load/partition.h"
 
 #include <algorithm>
-#include <limits>
 
+#include "base/numbers.h"
 #include "planners/downsets.h"
 
 namespace graphpipe {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-class Solver {
+class MaxLoadSolver {
  public:
-  Solver(const MaxLoadInstance& in, Downsets& sets, const MaxLoadLimits& limits)
+  MaxLoadSolver(const MaxLoadInstance& in, Downsets& sets, const MaxLoadLimits& limits)
       : in_(in),
         sets_(sets),
         limits_(limits),
@@ -182,7 +180,7 @@ MaxLoadPartition partition_max_load(const MaxLoadInstance& instance, const MaxLo
                                                     : MaxLoadOutcome::kStopped;
     return result;
   }
-  return Solver(instance, sets, limits).solve();
+  return MaxLoadSolver(instance, sets, limits).solve();
 }
 
 }  // namespace graphpipe

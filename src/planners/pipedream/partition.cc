@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "base/numbers.h"
 
 namespace graphpipe {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // What a cell of A(i, j, m) came from: split behind state k, m' replicas in the last stage.
 struct Split {

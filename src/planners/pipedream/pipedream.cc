@@ -16,8 +16,8 @@
 namespace graphpipe {
 namespace {
 
-constexpr double kRunsPerDevice = 4;
-constexpr std::size_t kMostDownsets = 400;
+constexpr double kPipedreamRunsPerDevice = 4;
+constexpr std::size_t kMostChainDownsets = 400;
 constexpr int kMemoryLimits = 4;  // the device's memory, its half, ...
 
 class Pipedream {
@@ -32,9 +32,9 @@ class Pipedream {
     const std::vector<std::int64_t> sizes = micro_batch_sizes(problem_);
     const std::vector<double> seconds = op_seconds(plans_.table(), sizes[sizes.size() / 2]);
     const double share = device_share_s(problem_, seconds);
-    const Blocks runs = run_blocks(*problem_.graph, seconds, share / kRunsPerDevice);
+    const Blocks runs = run_blocks(*problem_.graph, seconds, share / kPipedreamRunsPerDevice);
     const Blocks blocks =
-        coarse_blocks(*problem_.graph, seconds, share, kMostDownsets, budget_.should_stop);
+        coarse_blocks(*problem_.graph, seconds, share, kMostChainDownsets, budget_.should_stop);
     for (const std::int64_t b : sizes) {
       if (stopped()) break;
       propose(b, runs, blocks);
@@ -69,8 +69,8 @@ class Pipedream {
     const int source = only_source(blocks);
     if (source < 0) return;
     const PipedreamStateSpace space =
-        antichain_states(block_ops(blocks, seconds, b), blocks.successors, source, kMostDownsets,
-                         budget_.should_stop);
+        antichain_states(block_ops(blocks, seconds, b), blocks.successors, source,
+                         kMostChainDownsets, budget_.should_stop);
     if (space.complete) propose(b, blocks, space, false);
   }
 

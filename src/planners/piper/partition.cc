@@ -2,25 +2,24 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
 
+#include "base/numbers.h"
 #include "planners/downsets.h"
 
 namespace graphpipe {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::uint16_t kNever = UINT16_MAX;       // no such strategy: more devices than any
 constexpr std::size_t kMostRemembered = 64 << 20;  // extra seconds of pairs
 
 // Downsets are taken of the graph turned around: a set holds all that follows its members, so a
 // larger one is a longer end of the pipeline. A pair (set, inner) is the stage set less inner.
-class Solver {
+class PiperSolver {
  public:
-  Solver(const PiperInstance& in, Downsets& sets, const PiperLimits& limits)
+  PiperSolver(const PiperInstance& in, Downsets& sets, const PiperLimits& limits)
       : in_(in), sets_(sets), limits_(limits), n_(in.ops.size()), degrees_(in.degrees.size()) {
     replicas_ = static_cast<int>(std::min<std::int64_t>(in.devices, in.micro_batches));
     for (int d = 1; d <= std::min(replicas_, in.most_data_degree); ++d) {
@@ -417,7 +416,7 @@ PiperPartition partition_piper(const PiperInstance& instance, const PiperLimits&
         sets.count() > limits.downsets ? PiperOutcome::kTooManyDownsets : PiperOutcome::kStopped;
     return result;
   }
-  return Solver(instance, sets, limits).solve();
+  return PiperSolver(instance, sets, limits).solve();
 }
 
 }  // namespace graphpipe

@@ -16,11 +16,11 @@
 namespace graphpipe {
 namespace {
 
-constexpr std::size_t kMostDownsets = 12'000;
-constexpr std::size_t kEnoughDownsets = 2'500;  // joined no further
-constexpr double kPrecision = 1e-3;             // the simulator picks among the sizes
+constexpr std::size_t kPiperDownsets = 12'000;
+constexpr std::size_t kPiperEnough = 2'500;  // joined no further
+constexpr double kPrecision = 1e-3;          // the simulator picks among the sizes
 // Memory that the partition reckons with, for it knows nothing of buffers and workspace.
-constexpr double kMemoryShares[] = {1, 0.85, 0.7};
+constexpr double kPiperShares[] = {1, 0.85, 0.7};
 
 class Piper {
  public:
@@ -30,7 +30,7 @@ class Piper {
         plans_(problem, "piper"),
         static_bytes_(op_static_bytes(problem)),
         param_bytes_(op_param_bytes(*problem.graph)) {
-    limits_.downsets = kMostDownsets;
+    limits_.downsets = kPiperDownsets;
     limits_.precision = kPrecision;
     limits_.should_stop = budget.should_stop;
   }
@@ -40,7 +40,7 @@ class Piper {
     const std::vector<double> seconds = op_seconds(plans_.table(), sizes[sizes.size() / 2]);
     const double share = device_share_s(problem_, seconds);
     const Blocks blocks =
-        coarse_blocks(*problem_.graph, seconds, share, kEnoughDownsets, budget_.should_stop);
+        coarse_blocks(*problem_.graph, seconds, share, kPiperEnough, budget_.should_stop);
     for (const std::int64_t b : sizes) {
       if (!propose(b, blocks)) break;
     }
@@ -52,7 +52,7 @@ class Piper {
   bool propose(std::int64_t b, const Blocks& blocks) {
     const std::vector<double> seconds = op_seconds(plans_.table(), b);
     PiperInstance instance = make_instance(blocks, seconds, b);
-    for (const double memory_share : kMemoryShares) {
+    for (const double memory_share : kPiperShares) {
       instance.memory_bytes =
           memory_share * static_cast<double>(plans_.table().device().memory_bytes);
       const PiperPartition partition = partition_piper(instance, limits_);

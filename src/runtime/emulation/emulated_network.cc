@@ -26,32 +26,32 @@ namespace {
 constexpr double kGraceS = kShortestEmulatedTaskS / 2;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-struct Transfer {
-  int come = 0;        // of the lane's ranks
-  double ready_s = 0;  // when the last of them came
-  double hold_s = 0;
-  double start_s = -1;  // negative: not yet
-};
-
-struct LaneState {
-  std::int64_t ready = 0;  // transfers to which all ranks have come
-  std::int64_t started = 0;
-};
-
-struct Shared {
-  pthread_mutex_t mutex;
-  int contenders = 0;
-};
-
-struct Waiter {
-  pthread_cond_t woken;
-  int lane = -1;  // that the rank waits for; -1: for none
-};
-
 }  // namespace
 
 // The parts of the file, one after another.
 class EmulatedNetwork::State {
+  struct Transfer {
+    int come = 0;        // of the lane's ranks
+    double ready_s = 0;  // when the last of them came
+    double hold_s = 0;
+    double start_s = -1;  // negative: not yet
+  };
+
+  struct LaneState {
+    std::int64_t ready = 0;  // transfers to which all ranks have come
+    std::int64_t started = 0;
+  };
+
+  struct Shared {
+    pthread_mutex_t mutex;
+    int contenders = 0;
+  };
+
+  struct Waiter {
+    pthread_cond_t woken;
+    int lane = -1;  // that the rank waits for; -1: for none
+  };
+
  public:
   explicit State(const TransferModel& model) : model_(model) {
     for (const Lane& lane : model.lanes()) {
