@@ -26,10 +26,10 @@ namespace graphpipe {
 namespace {
 
 // Below these a run is likely to fail or to be slow.
-constexpr double kLeastSharedMemory_bytes = 256e6;
-constexpr double kLeastFreeMemory_bytes = 2e9;
+constexpr double kLeastSharedMemoryBytes = 256e6;
+constexpr double kLeastFreeMemoryBytes = 2e9;
 constexpr std::int64_t kLeastFiles = 1024;
-constexpr double kSlowBlas_gflops = 8;  // the reference BLAS reaches 1 to 3 on a core of today
+constexpr double kSlowBlasGflops = 8;  // the reference BLAS reaches 1 to 3 on a core of today
 
 std::string first_line(const std::string& path) {
   std::ifstream file(path);
@@ -92,7 +92,7 @@ void add_machine(std::vector<Finding>& found) {
   found.push_back({"machine", "memory",
                    fmt::format("{} of {} free", bytes_text(free_bytes),
                                bytes_text(kilobytes(field_of("/proc/meminfo", "MemTotal")))),
-                   free_bytes < kLeastFreeMemory_bytes
+                   free_bytes < kLeastFreeMemoryBytes
                        ? "little: workers of libtorch take 0.3 GiB each before the model"
                        : ""});
   const bool gpus = std::filesystem::exists("/dev/nvidiactl");
@@ -108,7 +108,7 @@ void add_limits(std::vector<Finding>& found) {
     const double bytes =
         static_cast<double>(shared.f_bavail) * static_cast<double>(shared.f_frsize);
     found.push_back({"limits", "shared memory", bytes_text(bytes) + " free in /dev/shm",
-                     bytes < kLeastSharedMemory_bytes
+                     bytes < kLeastSharedMemoryBytes
                          ? "ranks pass messages there: enlarge it (docker run --shm-size=2g), or "
                            "train with --transport gloo"
                          : ""});
@@ -192,7 +192,7 @@ std::string worker_advice(const std::string& name, const std::string& value) {
   if (name == "BLAS" && value.find("/blas/") != std::string::npos) {
     return "the reference BLAS: install libopenblas0-pthread, 17 times faster";
   }
-  if (name == "BLAS speed" && std::strtod(value.c_str(), nullptr) < kSlowBlas_gflops) {
+  if (name == "BLAS speed" && std::strtod(value.c_str(), nullptr) < kSlowBlasGflops) {
     return "slow for a core: is it the reference BLAS, or is the machine busy?";
   }
   return "";

@@ -175,8 +175,9 @@ OperatorTimes OperatorBounds::times(OpId op, bool backward) const {
     times.forward_s.push_back(forward_s);
     times.back_s.push_back(back_s);
     times.task_s.push_back(task_s);
-    const auto add_least = [&](std::vector<double>& least, double of_task_s) {
-      const double one_s = of_task_s / static_cast<double>(n);
+    const auto samples = static_cast<double>(n);
+    const auto add_least = [samples](std::vector<double>& least, double of_task_s) {
+      const double one_s = of_task_s / samples;
       least.push_back(least.empty() ? one_s : std::min(least.back(), one_s));
     };
     add_least(times.per_sample_s, task_s);

@@ -103,7 +103,7 @@ class RemoteRun {
   }
 
   void add_cause(Weight weight, LaunchResult result) {
-    causes_.push_back({{static_cast<int>(weight), causes_.size()}, std::move(result)});
+    causes_.emplace_back(std::pair(static_cast<int>(weight), causes_.size()), std::move(result));
   }
 
   void note_failures() {
