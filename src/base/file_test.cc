@@ -4,22 +4,12 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <functional>
 #include <iterator>
 
-#include "base/error.h"
+#include "base/test_fault.h"
 
 namespace graphpipe {
 namespace {
-
-std::string fault(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
 
 class Files : public testing::Test {
  protected:
@@ -51,14 +41,15 @@ TEST_F(Files, WritingLeavesNothingElseBehind) {
 
 TEST_F(Files, WhatCannotBeReadIsNamed) {
   const std::string path = folder_ / "missing.json";
-  EXPECT_EQ(fault([&] { read_file(path); }), path + ": cannot read: No such file or directory");
-  EXPECT_EQ(fault([&] { read_file(folder_); }),
+  EXPECT_EQ(input_fault([&] { read_file(path); }),
+            path + ": cannot read: No such file or directory");
+  EXPECT_EQ(input_fault([&] { read_file(folder_); }),
             folder_.string() + ": cannot read: it is a folder, and a file is expected");
 }
 
 TEST_F(Files, WhatCannotBeWrittenIsNamed) {
   const std::string path = folder_ / "no" / "a.txt";
-  EXPECT_EQ(fault([&] { write_file(path, "x"); }),
+  EXPECT_EQ(input_fault([&] { write_file(path, "x"); }),
             path + ": cannot write: No such file or directory");
 }
 
@@ -68,7 +59,7 @@ TEST_F(Files, ADeviceIsWrittenToAndNotReplaced) {
 }
 
 TEST_F(Files, WhatHasNoEndIsRefused) {
-  EXPECT_EQ(fault([] { read_file("/dev/zero"); }),
+  EXPECT_EQ(input_fault([] { read_file("/dev/zero"); }),
             "/dev/zero: cannot read: it is no file, and has more than 268435456 bytes");
 }
 

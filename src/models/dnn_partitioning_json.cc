@@ -17,12 +17,6 @@ namespace {
 constexpr double kMsPerS = 1e3;
 constexpr std::int64_t kMostDevices = 1 << 20;
 
-double figure(const JsonReader& json, double most) {
-  const double value = json.number_at_least(0);
-  if (value > most) json.fail(fmt::format("expected at most {:g}, found {:g}", most, value));
-  return value;
-}
-
 // 0 and 1 stand for false and true.
 bool flag(const JsonReader& json) {
   if (json.value().is_boolean()) return json.boolean();

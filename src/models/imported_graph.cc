@@ -173,4 +173,10 @@ std::vector<std::string> import_notes(const Graph& graph) {
   return notes;
 }
 
+double figure(const JsonReader& json, double most) {
+  const double value = json.number_at_least(0);
+  if (value > most) json.fail(fmt::format("expected at most {:g}, found {:g}", most, value));
+  return value;
+}
+
 }  // namespace graphpipe

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json_reader.h"
 #include "graph/graph.h"
 
 namespace graphpipe {
@@ -52,5 +53,8 @@ bool is_imported(const Graph& graph);
 // not seem to go together, where compute takes an absurd multiple of what the tensors take over
 // a link of 100 Gb/s. Empty for others.
 std::vector<std::string> import_notes(const Graph& graph);
+
+// A number from 0 to `most`; throws InputError where it is none.
+double figure(const JsonReader& json, double most);
 
 }  // namespace graphpipe

@@ -15,12 +15,6 @@ constexpr std::size_t kMostAlternatives = 2;
 constexpr int kMostDegree = 1 << 20;
 constexpr std::int64_t kMostCount = std::int64_t{1} << 30;
 
-double piper_figure(const JsonReader& json, double most) {
-  const double value = json.number_at_least(0);
-  if (value > most) json.fail(fmt::format("expected at most {:g}, found {:g}", most, value));
-  return value;
-}
-
 std::int64_t count(const JsonReader& json) {
   const std::int64_t value = json.integer_at_least(1);
   if (value > kMostCount)
@@ -35,8 +29,8 @@ class Reader {
 
   PiperFile read() {
     piper_.devices = static_cast<int>(count(json_["maxDevices"]));
-    piper_.memory_bytes = piper_figure(json_["maxMemoryPerDevice"], 1e18);
-    piper_.bandwidth_bytes_per_s = piper_figure(json_["bandwidth"], 1e18);
+    piper_.memory_bytes = figure(json_["maxMemoryPerDevice"], 1e18);
+    piper_.bandwidth_bytes_per_s = figure(json_["bandwidth"], 1e18);
     if (piper_.bandwidth_bytes_per_s <= 0) json_["bandwidth"].fail("expected more than 0, found 0");
     piper_.micro_batches = count(json_["mbsInBatch"]);
     read_ids();
@@ -78,7 +72,7 @@ class Reader {
     }
     for (const JsonReader& json : edges) {
       PiperEdge edge{place(json["sourceId"]), place(json["destId"]),
-                     piper_figure(json["communicationCost"], kMostImportedFigure)};
+                     figure(json["communicationCost"], kMostImportedFigure)};
       if (edge.from == edge.to) json.fail("an edge from a node to itself");
       if (!successors_[edge.from].insert(edge.to).second) json.fail("the same edge stands before");
       predecessors_[edge.to].insert(edge.from);
@@ -99,7 +93,7 @@ class Reader {
           !expected.contains(found->second)) {
         value.fail(fmt::format("\"{}\" is no {} of the node", key.substr(0, 40), what));
       }
-      bytes[found->second] = piper_figure(value, kMostImportedFigure);
+      bytes[found->second] = figure(value, kMostImportedFigure);
     }
     if (bytes.size() < expected.size()) {
       json.fail(fmt::format("expected a figure for each of {} {}s, found {}", expected.size(), what,
@@ -111,10 +105,10 @@ class Reader {
   PiperConfig read_config(const JsonReader& json, std::size_t node) const {
     PiperConfig config;
     config.id = json["id"].string();
-    config.seconds = piper_figure(json["timePerSample"], kMostImportedSeconds) * seconds_per_unit_;
-    config.parameter_bytes = piper_figure(json["parameterSize"], kMostImportedFigure);
-    config.memory_a = piper_figure(json["memoryUsageA"], kMostImportedFigure);
-    config.memory_b = piper_figure(json["memoryUsageB"], kMostImportedFigure);
+    config.seconds = figure(json["timePerSample"], kMostImportedSeconds) * seconds_per_unit_;
+    config.parameter_bytes = figure(json["parameterSize"], kMostImportedFigure);
+    config.memory_a = figure(json["memoryUsageA"], kMostImportedFigure);
+    config.memory_b = figure(json["memoryUsageB"], kMostImportedFigure);
     config.sync_fw_bytes = read_sync(json["syncTimeFw"], predecessors_[node], "predecessor");
     config.sync_bw_bytes = read_sync(json["syncTimeBw"], successors_[node], "successor");
     return config;

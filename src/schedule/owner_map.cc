@@ -1,5 +1,7 @@
 #include "schedule/owner_map.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/divide_up.h"
@@ -73,6 +75,10 @@ std::vector<OwnedPart> owned_parts(const Stage& stage, SampleRange range, std::i
     }
   }
   return parts;
+}
+
+std::string samples_text(SampleRange samples) {
+  return fmt::format("[{},{})", samples.lo, samples.hi);
 }
 
 }  // namespace graphpipe

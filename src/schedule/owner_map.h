@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "schedule/schedule.h"
@@ -42,5 +43,7 @@ struct OwnedPart {
 // All tasks of the stage that hold samples of the range, by sample. The order in which
 // messages are exchanged and gradients summed.
 std::vector<OwnedPart> owned_parts(const Stage& stage, SampleRange range, std::int64_t samples);
+
+std::string samples_text(SampleRange samples);  // "[4,8)"
 
 }  // namespace graphpipe

@@ -42,10 +42,6 @@ char compute_letter(ActionKind kind) {
 
 namespace {
 
-std::string range_text(SampleRange samples) {
-  return fmt::format("[{},{})", samples.lo, samples.hi);
-}
-
 std::string message_text(std::string_view verb, const Action& action, const Plan& plan) {
   if (action.edge.index() >= plan.edges.size()) {  // a fault, of which the verifier speaks
     return fmt::format("{} over edge {}", verb, action.edge.value);
@@ -53,7 +49,7 @@ std::string message_text(std::string_view verb, const Action& action, const Plan
   const StageEdge& edge = plan.edge(action.edge);
   return fmt::format("{} {}>{} {} {}", verb, edge.from.value, edge.to.value,
                      action.direction == Direction::kForward ? 'F' : 'B',
-                     range_text(action.samples));
+                     samples_text(action.samples));
 }
 
 std::string reduction_text(const Action& action) {
@@ -77,7 +73,7 @@ std::string other_text(const Action& action, const Plan& plan) {
       return message_text("sent", action, plan);
     case ActionKind::kFree:
       if (action.edge.valid()) return message_text("free", action, plan);
-      return fmt::format("free {} {}", action.stage.value, range_text(action.samples));
+      return fmt::format("free {} {}", action.stage.value, samples_text(action.samples));
     case ActionKind::kStartReduce:
     case ActionKind::kWaitReduce:
       return reduction_text(action);

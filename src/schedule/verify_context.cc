@@ -83,8 +83,4 @@ std::vector<EdgeId> VerifyContext::outgoing_edges(StageId stage, Direction direc
   return result;
 }
 
-std::string samples_text(SampleRange samples) {
-  return fmt::format("[{},{})", samples.lo, samples.hi);
-}
-
 }  // namespace graphpipe

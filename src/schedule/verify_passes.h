@@ -80,6 +80,4 @@ void verify_stream_updates(const VerifyContext& context, FaultList& faults);  //
 std::vector<RankMemory> verify_memory(const VerifyContext& context, const Cluster& cluster,
                                       const CostModel& costs, FaultList& faults);
 
-std::string samples_text(SampleRange samples);  // "[4,8)"
-
 }  // namespace graphpipe
