@@ -25,16 +25,16 @@ std::vector<Fault> FaultList::sorted() const {
   return result;
 }
 
-VerifyContext::VerifyContext(const Schedule& schedule_, const Plan& plan_, const Graph& graph_)
-    : schedule(schedule_),
-      plan(plan_),
-      graph(graph_),
-      placed(placements(plan_)),
-      edges(stage_edges(plan_)),
-      backward(schedule_.training ? stages_with_backward(plan_, graph_)
-                                  : std::vector<bool>(plan_.stages.size(), false)),
-      recompute(stages_that_recompute(plan_, backward)),
-      edge_backward(edges_with_backward(plan_, backward)) {}
+VerifyContext::VerifyContext(const Schedule& a_schedule, const Plan& a_plan, const Graph& a_graph)
+    : schedule(a_schedule),
+      plan(a_plan),
+      graph(a_graph),
+      placed(placements(a_plan)),
+      edges(stage_edges(a_plan)),
+      backward(a_schedule.training ? stages_with_backward(a_plan, a_graph)
+                                   : std::vector<bool>(a_plan.stages.size(), false)),
+      recompute(stages_that_recompute(a_plan, backward)),
+      edge_backward(edges_with_backward(a_plan, backward)) {}
 
 std::string VerifyContext::place(RankId rank, std::int64_t position, const Action& action) const {
   return fmt::format("rank {}, action {}: {}", rank.value, position, to_text(action, plan));
