@@ -33,6 +33,7 @@
 #include "job/fault.h"
 #include "job/heartbeat.h"
 #include "job/job.h"
+#include "job/profile_lines.h"
 #include "job/status.h"
 #include "job/test_fault.h"
 #include "runtime/counting_allocator.h"
@@ -320,9 +321,12 @@ void profile(Run& run) {
             "{} of {} measurements were made before on this machine; --fresh makes them anew",
             known, all));
       }};
-  const Profile result =
-      measure_profile(run.inputs.graph, options, *run.transport,
-                      [&](const std::string& signature) { status.set_note(signature); });
+  const Profile result = measure_profile(run.inputs.graph, options, *run.transport,
+                                         [&](const std::string& what, double done) {
+                                           status.set_note(what);
+                                           if (worker().rank == 0)
+                                             print_line(to_json_line(MeasuringLine{what, done}));
+                                         });
   if (worker().rank == 0) write_file(profile_result_path(job.folder), to_json(result));
   status.set_note("");
   run.transport->barrier();

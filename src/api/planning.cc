@@ -30,8 +30,8 @@ PlanAnswer make_plan(const Graph& graph, const Cluster& cluster, const CostModel
   problem.options = request.options;
   problem.model_argument = graph.name;
   problem.cluster_argument = cluster.name;
-  const SearchResult found =
-      search_plan(planner_named(request.planner), problem, request.time_limit_s);
+  const SearchResult found = search_plan(planner_named(request.planner), problem,
+                                         {request.time_limit_s, request.progress});
   return {found.status, found.reason, found.plan, found.search_s};
 }
 

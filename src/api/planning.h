@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/progress.h"
 #include "cluster/cluster.h"
 #include "cost/cost_model.h"
 #include "graph/graph.h"
@@ -19,6 +20,7 @@ struct PlanRequest {
   std::string planner = "graphpipe";
   PlanOptions options;      // micro-batch sizes to try, replicas, recomputation, optimiser
   double time_limit_s = 0;  // of the planner; 0: none
+  PhaseProgress progress;   // told how far the search is
 };
 
 struct PlanAnswer {

@@ -55,9 +55,8 @@ void run_compare(const CompareFlags& flags, CommandLine& line) {
   std::vector<double> search_s;
   bool any = false;
   for (const Planner* planner : chosen) {
-    const SearchProgress progress(planner->name, flags.problem.time_limit_s);
-    SearchResult result =
-        search_any_plan(*planner, loaded.problem, policy, flags.problem.time_limit_s);
+    SearchProgress progress(planner->name, flags.problem.time_limit_s);
+    SearchResult result = search_any_plan(*planner, loaded.problem, policy, progress.control());
     any = any || result.status == PlanStatus::kOk;
     search_s.push_back(result.search_s);
     rows.push_back({planner->name, std::string(status_name(result.status)), result.reason,

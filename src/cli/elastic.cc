@@ -72,7 +72,8 @@ std::vector<JobInputs> plans_for_fewer(const LoadedPlan& loaded, int most_fewer,
     problem.options.recompute = loaded.plan.options.ends_with("recompute");
     problem.options.micro_batches = micro_batches_of(loaded.plan);
     problem.options.optimizer = loaded.plan.optimizer;
-    SearchResult found = search_plan(planner_named(loaded.plan.planner), problem, kMostSearchS);
+    SearchResult found =
+        search_plan(planner_named(loaded.plan.planner), problem, {kMostSearchS, {}});
     if (found.status != PlanStatus::kOk) {
       print_note(fmt::format("with {} ranks there is no plan: {}", ranks - fewer, found.reason));
       break;

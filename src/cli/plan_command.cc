@@ -59,10 +59,11 @@ std::string entries_text(const std::vector<PortfolioEntry>& entries) {
 }
 
 PortfolioResult search(const PlanFlags& flags, const Problem& problem, WeightPolicy policy) {
-  const double limit_s = flags.problem.time_limit_s;
-  const SearchProgress progress(flags.portfolio ? "the portfolio" : flags.planner, limit_s);
-  if (flags.portfolio) return search_portfolio(planners(), problem, limit_s);
-  return {search_any_plan(planner_named(flags.planner), problem, policy, limit_s), {}};
+  SearchProgress progress(flags.portfolio ? "the portfolio" : flags.planner,
+                          flags.problem.time_limit_s);
+  const SearchControl control = progress.control();
+  if (flags.portfolio) return search_portfolio(planners(), problem, control);
+  return {search_any_plan(planner_named(flags.planner), problem, policy, control), {}};
 }
 
 // Of the planner that works on the graph's tree.

@@ -13,8 +13,10 @@
 #include "cli/command.h"
 #include "cli/inputs.h"
 #include "cli/job_folder.h"
+#include "cli/progress.h"
 #include "cost/profile_json.h"
 #include "job/launcher.h"
+#include "job/profile_lines.h"
 #include "models/models.h"
 
 namespace graphpipe {
@@ -55,6 +57,16 @@ std::string profile_text(const Profile& profile) {
                         bytes_text(profile.transfer_bytes_per_s), 100 * profile.transfer_residual);
   }
   return text;
+}
+
+// Signatures may be longer than a line of the terminal.
+std::string beginning(const std::string& signature) {
+  constexpr std::size_t kMostShown = 36;
+  if (signature.size() <= kMostShown) return signature;
+  std::size_t end = kMostShown;
+  while ((static_cast<unsigned char>(signature[end]) & 0xC0U) == 0x80U)
+    --end;  // within a character
+  return signature.substr(0, end) + "...";
 }
 
 void check_flags(const ProfileFlags& flags) {
@@ -99,9 +111,16 @@ void run_profile(const ProfileFlags& flags, CommandLine& line) {
   job.profile_fresh = flags.fresh;
   write_job_graph(job.folder, graph);
   write_job(job);
+  ProgressLine progress;
   const LaunchResult result = run_workers(worker, job, flags.ranks, [&](const std::string& text) {
-    if (!line.json) print_out(text);
+    if (const auto measuring = parse_measuring_line(text)) {
+      progress.draw("profile", measuring->done, beginning(measuring->what));
+    } else if (!line.json) {
+      progress.clear();
+      print_out(text);
+    }
   });
+  progress.clear();
   if (result.exit_code != 0) {
     fmt::print(stderr, "error: {}\n", result.first_cause);
     line.exit_code = result.exit_code;

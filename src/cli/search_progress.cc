@@ -15,16 +15,6 @@ namespace {
 constexpr auto kBeforeFirst = std::chrono::seconds(1);
 constexpr auto kInterval = std::chrono::milliseconds(250);
 
-std::string progress_text(const std::string& what, double elapsed_s, double time_limit_s) {
-  std::string text = fmt::format("{} searches: {:.0f} s", what, elapsed_s);
-  if (time_limit_s > elapsed_s) {
-    text += fmt::format(", at most {:.0f} s left", time_limit_s - elapsed_s);
-  } else if (time_limit_s > 0) {
-    text += ", ends soon";
-  }
-  return text;
-}
-
 }  // namespace
 
 SearchProgress::SearchProgress(std::string what, double time_limit_s)
@@ -42,20 +32,45 @@ SearchProgress::~SearchProgress() {
   thread_.join();
 }
 
+SearchControl SearchProgress::control() {
+  SearchControl control{time_limit_s_, {}};
+  if (!thread_.joinable()) return control;
+  control.progress = [this](const std::string& phase, double done) {
+    const std::lock_guard lock(mutex_);
+    if (phase != what_) pace_ = {};
+    what_ = phase;
+    told_ = true;
+    pace_.reach(done, Pace::Clock::now());
+  };
+  return control;
+}
+
 void SearchProgress::run() {
-  const auto start = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
   bool drawn = false;
   const auto wait = [&](auto duration) {
     return ended_.wait_for(lock, duration, [this] { return end_; });
   };
   for (bool ended = wait(kBeforeFirst); !ended; ended = wait(kInterval)) {
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    fmt::print(stderr, "\r\x1b[K{}", progress_text(what_, elapsed.count(), time_limit_s_));
+    fmt::print(stderr, "\r\x1b[K{}", text(Pace::Clock::now()));
     std::fflush(stderr);
     drawn = true;
   }
   if (drawn) fmt::print(stderr, "\r\x1b[K");
+}
+
+// What is left of the time limit where the search would take longer, or does not say.
+std::string SearchProgress::text(Pace::Clock::time_point now) const {
+  const double elapsed_s = std::chrono::duration<double>(now - start_).count();
+  std::string text = told_ ? progress_bar(what_, pace_.done(), "", -1)
+                           : fmt::format("{} searches: {:.0f} s", what_, elapsed_s);
+  const double left_s = told_ ? pace_.left_s(now) : -1;
+  const double limit_left_s = time_limit_s_ - elapsed_s;
+  if (time_limit_s_ > 0 && limit_left_s <= 0) return text + ", ends soon";
+  if (time_limit_s_ > 0 && (left_s < 0 || left_s > limit_left_s)) {
+    return text + "  at most " + left_text(limit_left_s);
+  }
+  return left_s < 0 ? text : text + "  " + left_text(left_s);
 }
 
 }  // namespace graphpipe

@@ -48,10 +48,10 @@ void check_stream_sizes(WeightPolicy policy, const Problem& problem) {
 }
 
 SearchResult search_any_plan(const Planner& planner, const Problem& problem, WeightPolicy policy,
-                             double time_limit_s) {
-  if (!is_asynchronous(policy)) return search_plan(planner, problem, time_limit_s);
+                             const SearchControl& control) {
+  if (!is_asynchronous(policy)) return search_plan(planner, problem, control);
   check_stream_sizes(policy, problem);
-  return search_stream_plan(planner, problem, policy, time_limit_s);
+  return search_stream_plan(planner, problem, policy, control);
 }
 
 }  // namespace graphpipe

@@ -28,6 +28,6 @@ void check_stream_sizes(WeightPolicy policy, const Problem& problem);
 
 // search_plan(), or of an asynchronous policy search_stream_plan().
 SearchResult search_any_plan(const Planner& planner, const Problem& problem, WeightPolicy policy,
-                             double time_limit_s);
+                             const SearchControl& control);
 
 }  // namespace graphpipe

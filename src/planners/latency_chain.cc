@@ -28,9 +28,11 @@ class Search {
   std::vector<LatencyPartition> solve(int bounds) {
     std::vector<LatencyPartition> found;
     std::set<std::vector<std::pair<int, int>>> known;
-    for (const double bound : bounds_to_try(bounds)) {
+    const std::vector<double> to_try = bounds_to_try(bounds);
+    for (std::size_t i = 0; i < to_try.size(); ++i) {
+      tell(chain_.progress, static_cast<double>(i) / static_cast<double>(to_try.size()));
       if (chain_.should_stop && chain_.should_stop()) break;
-      LatencyPartition partition = best_within(bound);
+      LatencyPartition partition = best_within(to_try[i]);
       if (partition.stages.empty()) continue;
       std::vector<std::pair<int, int>> cuts;
       for (const LatencyCut& cut : partition.stages) cuts.emplace_back(cut.end, cut.width);

@@ -13,6 +13,8 @@
 #include <functional>
 #include <vector>
 
+#include "base/progress.h"
+
 namespace graphpipe {
 
 struct LatencyChain {
@@ -31,6 +33,7 @@ struct LatencyChain {
   std::function<Stage(int i, int j, int width)> stage;
   bool all_devices = false;  // use every one (Alpa) or at most so many (DAPPLE)
   std::function<bool()> should_stop = {};
+  Progress progress = {};
 };
 
 struct LatencyCut {

@@ -26,9 +26,11 @@ class Planning {
         memory_bytes_(static_cast<double>(plans_.table().device().memory_bytes)) {}
 
   PlanResult plan() {
-    for (const std::int64_t b : micro_batch_sizes(problem_)) {
-      if (stopped()) break;
-      propose(b);
+    const std::vector<std::int64_t> sizes = micro_batch_sizes(problem_);
+    const Progress progress = begin_phase(budget_.progress, "partitions");
+    for (std::size_t i = 0; i < sizes.size() && !stopped(); ++i) {
+      progress_ = part_of(progress, i, sizes.size());
+      propose(sizes[i]);
     }
     return stopped()
                ? plans_.result(budget_, PlanStatus::kGaveUp, "stopped before a plan was found")
@@ -51,6 +53,7 @@ class Planning {
     }
     chain.all_devices = planner_.all_devices;
     chain.should_stop = budget_.should_stop;
+    chain.progress = progress_;
     sum_runs(runs, chain.widths, b);
     chain.stage = [&](int i, int j, int width) { return stage(i, j, width); };
     std::size_t proposed = 0;
@@ -135,6 +138,7 @@ class Planning {
   std::vector<double> static_bytes_;  // by operator
   std::vector<double> param_bytes_;
   double memory_bytes_;
+  Progress progress_;                             // of the size at hand
   std::map<int, std::vector<double>> forward_s_;  // by width; of runs [0, i)
   std::map<int, std::vector<double>> backward_s_;
   std::vector<double> params_;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/progress.h"
 #include "cost/cost_model.h"
 #include "plan/plan.h"
 #include "plan/stage_memory.h"
@@ -51,6 +52,7 @@ struct Budget {
   std::int64_t max_work = INT64_MAX;
   std::function<bool()> should_stop;  // asked now and then; only search/ ties it to a clock
   std::int64_t candidates = 8;        // how many plans are wanted at most, per micro-batch size
+  PhaseProgress progress;             // told of the planner's phases
 };
 
 enum class PlanStatus { kOk, kInfeasible, kGaveUp };

@@ -99,7 +99,7 @@ Profile profile_locally(const Graph& graph, const std::vector<std::int64_t>& sam
   auto transports = connect_threads(ranks, kProfileTimeoutS);
   Profile profile;
   run_thread_ranks(transports, [&](Transport& transport) {
-    Profile own = measure_profile(graph, options, transport, [](const std::string&) {});
+    Profile own = measure_profile(graph, options, transport, {});
     if (transport.rank() == 0) profile = std::move(own);
   });
   return profile;

@@ -99,9 +99,10 @@ SharedPoints known_points(const std::vector<std::pair<std::string, OpId>>& ops,
   return known;
 }
 
-std::map<std::string, ProfileEntry> measure_entries(
-    const Graph& graph, const ProfileOptions& options, const Profile& machine, Transport& transport,
-    const std::function<void(const std::string&)>& progress) {
+std::map<std::string, ProfileEntry> measure_entries(const Graph& graph,
+                                                    const ProfileOptions& options,
+                                                    const Profile& machine, Transport& transport,
+                                                    const PhaseProgress& progress) {
   const std::map<std::string, OpId> chosen = representatives(graph);
   const std::vector<std::pair<std::string, OpId>> ops(chosen.begin(), chosen.end());
   const std::size_t counts = options.samples.size();
@@ -113,11 +114,14 @@ std::map<std::string, ProfileEntry> measure_entries(
   // a pipeline.
   const std::size_t first = ops.size() * static_cast<std::size_t>(transport.rank()) /
                             static_cast<std::size_t>(transport.size());
+  double all = 0;
+  double behind = 0;
+  for (std::size_t i = 0; i < ops.size() * counts; ++i) all += known.is_measured(i) ? 0 : 1;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const std::size_t at = (first + i) % ops.size();
-    progress(ops[at].first);
     for (std::size_t j = 0; j < counts; ++j) {
       if (known.is_measured(at * counts + j)) continue;
+      if (progress) progress(ops[at].first, behind++ / all);
       try {
         ProfilePoint point =
             measure_op(graph, ops[at].second, options.samples[j], options.repeats, options.least_s);
@@ -233,7 +237,7 @@ TransferLine measure_transfers(Transport& transport, int repeats) {
 }
 
 Profile measure_profile(const Graph& graph, const ProfileOptions& options, Transport& transport,
-                        const std::function<void(const std::string& signature)>& progress) {
+                        const PhaseProgress& progress) {
   Profile profile;
   profile.model = options.model;
   profile.graph_hash = graph_hash(graph);
@@ -245,7 +249,7 @@ Profile measure_profile(const Graph& graph, const ProfileOptions& options, Trans
   if (transport.rank() == 0 && !options.cache.empty()) {
     store_profile_cache(options.cache, profile);
   }
-  progress("messages between ranks");
+  if (progress) progress("messages between ranks", 1);
   const TransferLine line = measure_transfers(transport, options.repeats);
   at::Tensor shared = at::zeros({3}, at::kDouble);
   double* values = shared.data_ptr<double>();
@@ -258,7 +262,7 @@ Profile measure_profile(const Graph& graph, const ProfileOptions& options, Trans
   profile.transfer_latency_s = values[0];
   profile.transfer_bytes_per_s = values[1];
   profile.transfer_residual = values[2];
-  progress("the executor");
+  if (progress) progress("the executor", 1);
   profile.action_overhead_s = measure_task_overhead_s(transport);
   return profile;
 }

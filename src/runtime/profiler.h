@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/progress.h"
 #include "cost/profile.h"
 #include "graph/graph.h"
 #include "runtime/transport/transport.h"
@@ -44,11 +45,11 @@ std::map<std::string, OpId> representatives(const Graph& graph);
 // with random inputs, on every rank at the same time; messages between ranks 0 and 1; and
 // what the executor takes per task. Figures are means over the ranks. An operator that
 // fails is recorded with its message, and the rest goes on. Points that the cache has are taken
-// from there, and new ones are put there. `progress` is told what is
-// measured next. Collective; the same on every rank.
+// from there, and new ones are put there. `progress` is told what is measured next on this rank,
+// and the part that is behind. Collective; the same on every rank.
 // Requires: install_counting_allocator().
 Profile measure_profile(const Graph& graph, const ProfileOptions& options, Transport& transport,
-                        const std::function<void(const std::string& signature)>& progress);
+                        const PhaseProgress& progress);
 
 // One operator at one sample count, on this thread, in CPU time. Throws what the library
 // throws.

@@ -133,9 +133,8 @@ TEST(MeasureProfile, GivesEveryRankTheSameProfileOfEverySignature) {
   std::vector<Profile> profiles(2);
   std::vector<std::thread> ranks;
   for (std::size_t rank = 0; rank < 2; ++rank) {
-    ranks.emplace_back([&, rank] {
-      profiles[rank] = measure_profile(graph, options, *transports[rank], [](const auto&) {});
-    });
+    ranks.emplace_back(
+        [&, rank] { profiles[rank] = measure_profile(graph, options, *transports[rank], {}); });
   }
   for (std::thread& rank : ranks) rank.join();
 
@@ -168,16 +167,26 @@ TEST(MeasureProfile, TakesFromTheCacheWhatItHas) {
   ProfileOptions options{.model = "small", .samples = {1, 4}, .repeats = 1, .least_s = 0};
   options.cache = folder;
   options.on_known = [&](std::int64_t found, std::int64_t) { known = found; };
+  std::vector<std::pair<std::string, double>> told;
   const auto measured = [&] {
     auto transports = connect_threads(1, 20);
-    return measure_profile(graph, options, *transports[0], [](const auto&) {}).entries;
+    told.clear();
+    return measure_profile(
+               graph, options, *transports[0],
+               [&](const std::string& what, double done) { told.emplace_back(what, done); })
+        .entries;
   };
   const auto signatures = static_cast<std::int64_t>(graph.op_count()) - 1;
   const auto first = measured();
   EXPECT_EQ(known, 0);
+  ASSERT_EQ(std::ssize(told), 2 * signatures + 2);
+  EXPECT_EQ(told[0].second, 0);
+  EXPECT_EQ(told[1].second, 1 / static_cast<double>(2 * signatures));
+  EXPECT_EQ(told.back(), std::pair(std::string("the executor"), 1.0));
   options.samples = {1, 4, 8};
   const auto second = measured();
   EXPECT_EQ(known, 2 * signatures);
+  EXPECT_EQ(std::ssize(told), signatures + 2);  // of what is measured alone
   for (const auto& [signature, entry] : first) {
     const ProfileEntry& again = second.at(signature);
     ASSERT_EQ(again.points.size(), 3);
@@ -197,7 +206,7 @@ TEST(MeasureProfile, RecordsWhatFailsAndGoesOn) {
   const ProfileOptions options{
       .model = "small", .samples = {std::int64_t{1} << 60}, .repeats = 1, .least_s = 0};
   auto transports = connect_threads(1, 20);
-  const Profile profile = measure_profile(graph, options, *transports[0], [](const auto&) {});
+  const Profile profile = measure_profile(graph, options, *transports[0], {});
   EXPECT_EQ(profile.entries.size(), graph.op_count() - 1);
   for (const auto& [signature, entry] : profile.entries) {
     EXPECT_TRUE(entry.points.empty()) << signature;

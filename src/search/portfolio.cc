@@ -31,17 +31,17 @@ std::string all_reasons(const std::vector<PortfolioEntry>& entries) {
 }  // namespace
 
 PortfolioResult search_portfolio(const std::vector<Planner>& planners, const Problem& problem,
-                                 double time_limit_s) {
+                                 const SearchControl& control) {
   const auto start = std::chrono::steady_clock::now();
   PortfolioResult portfolio;
   for (std::size_t i = 0; i < planners.size(); ++i) {
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-    double limit_s = 0;
-    if (time_limit_s > 0) {
+    SearchControl one = control;
+    if (control.time_limit_s > 0) {
       const auto waiting = static_cast<double>(planners.size() - i);
-      limit_s = std::max((time_limit_s - passed.count()) / waiting, kLeastLimitS);
+      one.time_limit_s = std::max((control.time_limit_s - passed.count()) / waiting, kLeastLimitS);
     }
-    portfolio.entries.push_back({planners[i].name, search_plan(planners[i], problem, limit_s)});
+    portfolio.entries.push_back({planners[i].name, search_plan(planners[i], problem, one)});
   }
   const auto best = std::ranges::min_element(
       portfolio.entries, [](const auto& a, const auto& b) { return beats(a.result, b.result); });

@@ -21,8 +21,8 @@ struct PortfolioResult {
 
 // Runs search_plan() with every planner and takes the fastest plan; of equal ones that of
 // the first planner. So it is never worse than any of them, as far as time allows: of the
-// time limit (0: none) each planner has an equal part of what is left.
+// time limit each planner has an equal part of what is left.
 PortfolioResult search_portfolio(const std::vector<Planner>& planners, const Problem& problem,
-                                 double time_limit_s = 0);
+                                 const SearchControl& control = {});
 
 }  // namespace graphpipe

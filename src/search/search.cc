@@ -47,15 +47,26 @@ constexpr double kWorthTurning = 1.1;
 // So many of them go on.
 constexpr std::size_t kMostTurnsClimbs = 2;
 
+// What these are at most in all.
+constexpr std::int64_t kClimbsWork = kMostClimbs * kSimulatedWork;
+constexpr std::int64_t kTurnsPhaseWork = 2 * kTurnsWork + kMostTurnsClimbs * kSimulatedWork;
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-Budget budget_until(double time_limit_s) {
+Budget budget_of(const Planner& planner, const SearchControl& control) {
   Budget budget;
-  if (time_limit_s > 0) {
+  if (control.time_limit_s > 0) {
     const Clock::time_point start = Clock::now();
-    budget.should_stop = [=] { return seconds_since(start) >= time_limit_s; };
+    budget.should_stop = [start, limit_s = control.time_limit_s] {
+      return seconds_since(start) >= limit_s;
+    };
+  }
+  if (control.progress) {
+    budget.progress = [&control, name = planner.name](const std::string& phase, double done) {
+      control.progress(name + ", " + phase, done);
+    };
   }
   return budget;
 }
@@ -95,6 +106,30 @@ void keep_full_plans(PlanResult& proposed, const Problem& problem) {
       fmt::format("no plan was found that uses all {} devices; the widest uses {}", devices, most);
 }
 
+// How far local steps have come, by work: of that in the parts behind, of what the part at hand may
+// take at most, and of the parts to come.
+class LocalProgress {
+ public:
+  LocalProgress(const Workbench& bench, Progress progress)
+      : bench_(bench), progress_(std::move(progress)) {}
+
+  void begin(std::int64_t most_work, std::int64_t later_work) {
+    end_work_ = bench_.work() + most_work;
+    later_work_ = later_work;
+  }
+  void tell() const {
+    const std::int64_t left = std::max<std::int64_t>(end_work_ - bench_.work(), 0) + later_work_;
+    const auto done = static_cast<double>(bench_.work());
+    graphpipe::tell(progress_, done / (done + static_cast<double>(left) + 1));
+  }
+
+ private:
+  const Workbench& bench_;
+  Progress progress_;
+  std::int64_t end_work_ = 0;
+  std::int64_t later_work_ = 0;
+};
+
 class Judge {
  public:
   Judge(const Problem& problem, std::vector<Plan> plans)
@@ -109,33 +144,40 @@ class Judge {
 
   // The fastest plan that the verifier passes. Others are simulated only where it passes
   // none of those that seemed the fastest.
-  void judge(SearchResult& result) {
+  void judge(SearchResult& result, const Budget& budget) {
+    progress_ = begin_phase(budget.progress, "simulation");
     weigh(result.weighed);
     result.status = PlanStatus::kInfeasible;
-    while (result.status != PlanStatus::kOk && !waiting_.empty()) {
-      simulate_lowest_floors();
-      settle(result);
-    }
+    settle_any(result);
   }
 
   // The same after local steps: from unlike plans by steps that the estimate finds faster, and
   // from the fastest of where they lead by steps that the simulator finds faster. Plans whose
   // replicas take turns, of which there is no estimate, come in at the end.
-  void improve(SearchResult& result, const Budget& budget) {
+  void improve(SearchResult& result, const Budget& limits) {
     weigh(result.weighed);
     Workbench bench(table_);
+    // Whoever asks whether to stop is between two steps.
+    LocalProgress local(bench, begin_phase(limits.progress, "local steps"));
+    local.begin(kEstimatedWork, kClimbsWork + 2 * kTurnsPhaseWork);
+    Budget budget = limits;
+    budget.should_stop = [&] {
+      local.tell();
+      return limits.should_stop && limits.should_stop();
+    };
     simulate_lowest_estimates(bench);
     std::vector<Plan> found =
         race_plans(bench, starts(bench), kMostFinals, {kEstimatedWork, budget.should_stop});
+    local.begin(kClimbsWork, 2 * kTurnsPhaseWork);
     climb(bench, found, kMostClimbs, budget);
+    local.begin(kTurnsPhaseWork, kTurnsPhaseWork);
     climb(bench, with_turns(bench, std::move(found), budget), kMostTurnsClimbs, budget);
+    local.begin(kTurnsPhaseWork, 0);
     climb(bench, proposed_turns(bench, budget), kMostTurnsClimbs, budget);
     result.status = PlanStatus::kInfeasible;
     settle(result);
-    while (result.status != PlanStatus::kOk && !waiting_.empty()) {
-      simulate_lowest_floors();
-      settle(result);
-    }
+    progress_ = begin_phase(limits.progress, "simulation");
+    settle_any(result);
   }
 
  private:
@@ -149,6 +191,14 @@ class Judge {
     Plan plan;
     Trace trace;
   };
+
+  // Simulates the plans that wait until one of them passes.
+  void settle_any(SearchResult& result) {
+    while (result.status != PlanStatus::kOk && !waiting_.empty()) {
+      simulate_lowest_floors();
+      settle(result);
+    }
+  }
 
   // Goes on by simulation from so many of the plans, the fastest first.
   void climb(Workbench& bench, std::vector<Plan> plans, std::size_t most, const Budget& budget) {
@@ -309,6 +359,7 @@ class Judge {
     double best_s = std::numeric_limits<double>::infinity();
     std::size_t done = 0;
     while (done < waiting_.size() && waiting_[done].floor_s <= best_s * (1 - kNotWorth)) {
+      tell(progress_, static_cast<double>(done) / static_cast<double>(waiting_.size()));
       const std::size_t plan = waiting_[done++].plan;
       judged_.push_back({plan, plans_[plan], simulate_quickly(plans_[plan], table_.problem())});
       best_s = std::min(best_s, judged_.back().trace.iteration_s);
@@ -356,6 +407,7 @@ class Judge {
   std::vector<double> estimate_s_;  // [plan]; empty: not asked yet
   std::vector<Waiting> waiting_;    // the lowest floor first
   std::vector<Judged> judged_;
+  Progress progress_;  // of simulating those that wait
 };
 
 }  // namespace
@@ -379,9 +431,10 @@ std::vector<std::int64_t> stage_peaks(const Plan& plan, const std::vector<RankMe
   return peaks;
 }
 
-SearchResult search_plan(const Planner& planner, const Problem& problem, double time_limit_s) {
+SearchResult search_plan(const Planner& planner, const Problem& problem,
+                         const SearchControl& control) {
   const Clock::time_point start = Clock::now();
-  const Budget budget = budget_until(time_limit_s);
+  const Budget budget = budget_of(planner, control);
   PlanResult proposed = planner.plan(problem, budget);
   if (proposed.status == PlanStatus::kOk && problem.options.all_devices) {
     keep_full_plans(proposed, problem);
@@ -393,7 +446,7 @@ SearchResult search_plan(const Planner& planner, const Problem& problem, double 
   if (proposed.status == PlanStatus::kOk) {
     const Clock::time_point judging = Clock::now();
     Judge judge(problem, std::move(proposed.candidates));
-    planner.improve ? judge.improve(result, budget) : judge.judge(result);
+    planner.improve ? judge.improve(result, budget) : judge.judge(result, budget);
     result.judge_s = seconds_since(judging);
   }
   result.plan.estimate.search_s = result.search_s + result.judge_s;

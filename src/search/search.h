@@ -32,10 +32,16 @@ struct SearchResult {
   std::vector<WeighedPlan> weighed;
 };
 
+// From outside: when a search is to end with the best so far, and who is told how far it is.
+struct SearchControl {
+  double time_limit_s = 0;  // 0: none
+  PhaseProgress progress;   // of "graphpipe, partitions", say
+};
+
 // Runs the planner, verifies and simulates its candidates (quickly first, the best few in
-// full) and returns the fastest that fits; ties go to the planner's order. Stops the
-// planner after `time_limit_s` (0: no limit).
-SearchResult search_plan(const Planner& planner, const Problem& problem, double time_limit_s = 0);
+// full) and returns the fastest that fits; ties go to the planner's order.
+SearchResult search_plan(const Planner& planner, const Problem& problem,
+                         const SearchControl& control = {});
 
 // [stage]: the peak of its fullest device; `memory`: the verifier's.
 std::vector<std::int64_t> stage_peaks(const Plan& plan, const std::vector<RankMemory>& memory);

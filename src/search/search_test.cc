@@ -138,7 +138,7 @@ TEST(SearchPlan, PassesOnWhyThereIsNone) {
 
 TEST(SearchPlan, AtTheTimeLimitTakesWhatThereIs) {
   const TestProblem test = even_problem(kBranches, 4, 16);
-  const SearchResult result = search_plan(planner_named("graphpipe"), test.problem(), 1e-9);
+  const SearchResult result = search_plan(planner_named("graphpipe"), test.problem(), {1e-9, {}});
   ASSERT_EQ(result.status, PlanStatus::kOk) << result.reason;
   EXPECT_EQ(result.plan.stages.size(), 1U);  // which needs no search
 }
@@ -146,9 +146,37 @@ TEST(SearchPlan, AtTheTimeLimitTakesWhatThereIs) {
 TEST(SearchPlan, GivesUpAtTheTimeLimitWhereThereIsNothing) {
   TestProblem test = even_problem(kBranches, 4, 16);
   test.cluster.types[0].memory_bytes = 900;  // less than the parameters of all stages
-  const SearchResult result = search_plan(planner_named("graphpipe"), test.problem(), 1e-9);
+  const SearchResult result = search_plan(planner_named("graphpipe"), test.problem(), {1e-9, {}});
   EXPECT_EQ(result.status, PlanStatus::kGaveUp);
   EXPECT_EQ(result.reason, "stopped before a plan was found");
+}
+
+TEST(SearchPlan, TellsHowFarItIsAndFindsTheSamePlan) {
+  const TestProblem test = random_problem(kBranches, 6, 24, false, 3);
+  int steps = 0;
+  for (const Planner& planner : planners()) {
+    std::vector<std::string> phases;
+    double most = 0;
+    SearchControl control;
+    control.progress = [&](const std::string& phase, double done) {
+      if (phases.empty() || phases.back() != phase) {
+        phases.push_back(phase);
+        EXPECT_EQ(done, 0) << phase;
+      } else if (done != 0) {
+        EXPECT_GE(done, most) << phase;
+        EXPECT_LE(done, 1) << phase;
+        ++steps;
+      }
+      most = done;
+    };
+    const SearchResult told = search_plan(planner, test.problem(), control);
+    EXPECT_EQ(plan_hash(told.plan), plan_hash(search_plan(planner, test.problem()).plan));
+    EXPECT_FALSE(phases.empty()) << planner.name;
+    for (const std::string& phase : phases) {
+      EXPECT_TRUE(phase.starts_with(planner.name + ", ")) << phase;
+    }
+  }
+  EXPECT_GT(steps, 50);
 }
 
 // Proposes plans that the verifier refuses, and one that it passes.

@@ -53,7 +53,7 @@ void choose_in_flight(Plan& plan, const Problem& problem) {
 }  // namespace
 
 SearchResult search_stream_plan(const Planner& planner, const Problem& problem, WeightPolicy policy,
-                                double time_limit_s) {
+                                const SearchControl& control) {
   GP_CHECK(is_asynchronous(policy), "a synchronous plan is search_plan()'s");
   const bool two = policy == WeightPolicy::k2bw;
   GP_CHECK(!two || problem.options.micro_batches.size() == 1, "2bw has one micro-batch size");
@@ -63,7 +63,7 @@ SearchResult search_stream_plan(const Planner& planner, const Problem& problem, 
   stream.options.stream_mini_batch = problem.mini_batch;
   if (!two) stream.options.micro_batches = {problem.mini_batch};
   stream.options.recompute = false;
-  SearchResult result = search_plan(planner, stream, time_limit_s);
+  SearchResult result = search_plan(planner, stream, control);
   if (result.status != PlanStatus::kOk) return result;
   choose_in_flight(result.plan, problem);
   const Verification verification =

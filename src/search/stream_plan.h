@@ -15,7 +15,7 @@ namespace graphpipe {
 // bound. Micro-batches are mini-batches; of 2BW they have options.micro_batches[0] samples.
 // Requires: an asynchronous policy; of 2BW one size that divides the mini-batch.
 SearchResult search_stream_plan(const Planner& planner, const Problem& problem, WeightPolicy policy,
-                                double time_limit_s = 0);
+                                const SearchControl& control = {});
 
 inline constexpr std::int64_t kStreamMiniBatches = 64;
 

@@ -72,10 +72,13 @@ class ChainPlanner {
 
   PlanResult plan(const Budget& budget) {
     PlanResult result;
-    for (const std::int64_t b : micro_batch_sizes(problem_)) {
+    const std::vector<std::int64_t> sizes = micro_batch_sizes(problem_);
+    const Progress progress = begin_phase(budget.progress, "partitions");
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      tell(progress, static_cast<double>(i) / static_cast<double>(sizes.size()));
       if (budget.should_stop && budget.should_stop()) result.status = PlanStatus::kGaveUp;
       if (result.status == PlanStatus::kGaveUp) break;
-      result.work += propose(b, budget.candidates);
+      result.work += propose(sizes[i], budget.candidates);
     }
     std::ranges::stable_sort(candidates_, {}, &Candidate::floor_s);
     for (Candidate& candidate : candidates_) result.candidates.push_back(std::move(candidate.plan));

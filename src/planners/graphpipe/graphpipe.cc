@@ -63,7 +63,7 @@ class GraphPlanner {
     }
     const std::vector<std::int64_t> sizes = micro_batch_sizes(problem_);
     SearchRules rules;
-    search(rules, sizes);
+    search("partitions", rules, sizes);
     propose();
     // Where the plan at hand exceeds a device after all, reckon with the worst neighbours.
     std::vector<std::int64_t> again;
@@ -71,7 +71,7 @@ class GraphPlanner {
                          [&](std::int64_t b) { return refused_.contains(b); });
     rules.loose_windows = true;
     if (!again.empty() && !stopped_) {
-      search(rules, again);
+      search("partitions by worst neighbours", rules, again);
       propose();
     }
     search_beyond_bound();
@@ -115,7 +115,7 @@ class GraphPlanner {
     for (const std::int64_t b : sizes) {
       if (stopped_) return;
       const std::size_t before = candidates_.size();
-      search(rules, {b});
+      search("partitions beyond the memory bound", rules, {b});
       propose();
       if (candidates_.size() == before) return;
     }
@@ -128,7 +128,7 @@ class GraphPlanner {
       if (stopped_ || !candidates_.empty()) return;
       SearchRules rules;
       rules.memory_share = share;
-      search(rules, sizes);
+      search("partitions in less memory", rules, sizes);
       propose();
     }
   }
@@ -145,7 +145,9 @@ class GraphPlanner {
     const double before_s = best_of_all_s_;
     std::int64_t best_b = 0;
     double best_s = std::numeric_limits<double>::infinity();
+    const Progress progress = begin_phase(budget_.progress, "replicas in turn");
     for (auto b = sizes.rbegin(); b != sizes.rend() && !context_->stopped(); ++b) {
+      tell(progress, static_cast<double>(b - sizes.rbegin()) / static_cast<double>(sizes.size()));
       if (2 * *b > problem_.mini_batch) continue;
       const double reached_s = add_turns(*b, std::min(before_s, best_s), kTurnsPrecision);
       if (reached_s < best_s) best_b = *b;
@@ -194,13 +196,17 @@ class GraphPlanner {
     work_ = context_->work;
   }
 
-  void search(const SearchRules& rules, const std::vector<std::int64_t>& sizes) {
+  void search(const std::string& phase, const SearchRules& rules,
+              const std::vector<std::int64_t>& sizes) {
     begin(rules);
+    const Progress progress = begin_phase(budget_.progress, phase);
+    const double steps = static_cast<double>(sizes.size() + std::min(sizes.size(), kMostRefined));
     std::vector<Size> found;
     best_s_ = std::numeric_limits<double>::infinity();
     add_single_stages(sizes);
     double least_s = 0;  // of the size before
     for (auto b = sizes.rbegin(); b != sizes.rend() && !context_->stopped(); ++b) {
+      tell(progress, static_cast<double>(b - sizes.rbegin()) / steps);
       auto search = std::make_unique<TargetSearch>(*context_, *b);
       if (even_s(search->costs()) > best_s_ || least_s > kHopelessSize * best_s_) continue;
       const std::optional<double> least = search->least_target(kTargetPrecision);
@@ -215,7 +221,11 @@ class GraphPlanner {
     }
     std::ranges::stable_sort(found, {}, &Size::best_s);
     if (found.size() > kMostRefined) found.resize(kMostRefined);
-    for (const Size& size : found) refine(size);
+    double left = static_cast<double>(found.size());
+    for (const Size& size : found) {
+      tell(progress, (steps - left--) / steps);
+      refine(size);
+    }
     end();
   }
 

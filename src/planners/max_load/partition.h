@@ -11,6 +11,8 @@
 #include <functional>
 #include <vector>
 
+#include "base/progress.h"
+
 namespace graphpipe {
 
 struct MaxLoadOp {
@@ -38,6 +40,7 @@ struct MaxLoadLimits {
   std::size_t downsets = 60'000;
   std::int64_t pairs = 100'000'000;
   std::function<bool()> should_stop = {};
+  Progress progress = {};  // from when the downsets are listed
 };
 
 struct MaxLoadStage {

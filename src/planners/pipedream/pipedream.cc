@@ -35,9 +35,10 @@ class Pipedream {
     const Blocks runs = run_blocks(*problem_.graph, seconds, share / kPipedreamRunsPerDevice);
     const Blocks blocks =
         coarse_blocks(*problem_.graph, seconds, share, kMostChainDownsets, budget_.should_stop);
-    for (const std::int64_t b : sizes) {
-      if (stopped()) break;
-      propose(b, runs, blocks);
+    const Progress progress = begin_phase(budget_.progress, "partitions");
+    for (std::size_t i = 0; i < sizes.size() && !stopped(); ++i) {
+      tell(progress, static_cast<double>(i) / static_cast<double>(sizes.size()));
+      propose(sizes[i], runs, blocks);
     }
     return stopped()
                ? plans_.result(budget_, PlanStatus::kGaveUp, "stopped before a plan was found")

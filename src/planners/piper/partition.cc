@@ -35,6 +35,7 @@ class PiperSolver {
     sum_sets();
     double low = least_target();
     double high = kInfinity;
+    targets_left_ = std::log2(1 / limits_.precision) + 1;
     // Any target is met by what one stage takes, if it fits at all; so double until one is met.
     for (double t = std::max(low, 1e-12);; t *= 2) {
       if (!feasible(t)) {
@@ -47,6 +48,7 @@ class PiperSolver {
       break;
     }
     while (!stopped_ && high < kInfinity && high - low > limits_.precision * high) {
+      targets_left_ = std::log2((high - low) / (limits_.precision * high));
       const double middle = (low + high) / 2;
       if (feasible(middle)) {
         high = trace(middle, result);
@@ -279,15 +281,27 @@ class PiperSolver {
 
   std::size_t row(std::size_t set) const { return set * static_cast<std::size_t>(replicas_ + 1); }
 
+  // Of the target at hand the pairs up to this set are done.
+  void tell_progress(std::size_t set) const {
+    if (!limits_.progress) return;
+    const double part = static_cast<double>(begin_[set]) / static_cast<double>(inner_.size());
+    const double done = targets_ - 1 + part;
+    limits_.progress(done / (done + std::max(1.0, targets_left_) - part));
+  }
+
   // Whether devices suffice; leaves the table filled.
   bool feasible(double target) {
     table_.assign(sets_.count() * static_cast<std::size_t>(replicas_ + 1), kNever);
     std::fill_n(table_.begin(), replicas_ + 1, std::uint16_t{0});
+    ++targets_;
     const std::size_t whole = sets_.count() - 1;
     for (std::size_t set = 1; set <= whole; ++set) {
-      if (set % 64 == 0 && limits_.should_stop && limits_.should_stop()) {
-        stopped_ = true;
-        return false;
+      if (set % 64 == 0) {
+        tell_progress(set);
+        if (limits_.should_stop && limits_.should_stop()) {
+          stopped_ = true;
+          return false;
+        }
       }
       const double before = (least_work_[whole] - least_work_[set]) / target;
       if (before + least_work_[set] / target > in_.devices * (1 + 1e-9)) return false;
@@ -399,6 +413,8 @@ class PiperSolver {
   std::map<std::pair<std::size_t, int>, std::vector<int>> orders_;
   std::vector<std::uint16_t> table_;  // [set][s]: devices
   bool stopped_ = false;
+  double targets_ = 0;       // begun
+  double targets_left_ = 0;  // about, with the one at hand
 };
 
 }  // namespace

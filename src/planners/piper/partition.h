@@ -20,6 +20,8 @@
 #include <functional>
 #include <vector>
 
+#include "base/progress.h"
+
 namespace graphpipe {
 
 // An operator at one degree: as it is, and with recomputation (equal where there is none).
@@ -58,6 +60,7 @@ struct PiperLimits {
   std::int64_t pairs = 40'000'000;  // of nested downsets; 4 bytes each are held
   double precision = 1e-6;          // of the target
   std::function<bool()> should_stop = {};
+  Progress progress = {};  // from when the downsets are listed
 };
 
 struct PiperStage {

@@ -41,8 +41,11 @@ class Piper {
     const double share = device_share_s(problem_, seconds);
     const Blocks blocks =
         coarse_blocks(*problem_.graph, seconds, share, kPiperEnough, budget_.should_stop);
-    for (const std::int64_t b : sizes) {
-      if (!propose(b, blocks)) break;
+    const Progress progress = begin_phase(budget_.progress, "partitions");
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      limits_.progress = part_of(progress, i, sizes.size());
+      tell(limits_.progress, 0);
+      if (!propose(sizes[i], blocks)) break;
     }
     return plans_.result(budget_, status_, reason_);
   }
