@@ -12,7 +12,7 @@ packages=(
   libfmt-dev nlohmann-json3-dev libcli11-dev libgtest-dev libgmock-dev
   libtorch-dev libgloo-dev
   libonnx-dev libprotobuf-dev
-  libmimalloc-dev       # optional: searches take a tenth less time
+  libmimalloc-dev       # optional: searches take a third less time
   libonnx-testdata      # the conformance tests of ONNX's own, 21 MB
   libopenblas0-pthread  # the reference BLAS, which Debian takes otherwise, is 17 times slower
   r-base-core           # reads MovieLens out of r-cran-dslabs

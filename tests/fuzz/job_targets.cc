@@ -12,6 +12,7 @@
 #include "job/hosts/remote_ranks.h"
 #include "job/job_json.h"
 #include "job/learning_rate.h"
+#include "job/profile_lines.h"
 #include "job/status.h"
 #include "job/train_lines.h"
 
@@ -80,6 +81,9 @@ void worker_line(std::string_view input) {
   if (const auto failure = parse_failure_line(line)) {
     const std::string text = failure_line(*failure);
     GP_CHECK(failure_line(parse_failure_line(text).value()) == text, "another failure");
+  }
+  if (const auto measuring = parse_measuring_line(line)) {
+    GP_CHECK(parse_measuring_line(to_json_line(*measuring)) == measuring, "another measurement");
   }
   parse_rendezvous_line(line);
 }
