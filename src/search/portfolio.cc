@@ -11,14 +11,6 @@ namespace {
 // A limit of 0 would be none.
 constexpr double kLeastLimitS = 1e-9;
 
-// Whether `a` is the better answer.
-bool beats(const SearchResult& a, const SearchResult& b) {
-  if (a.status != PlanStatus::kOk || b.status != PlanStatus::kOk) {
-    return a.status == PlanStatus::kOk && b.status != PlanStatus::kOk;
-  }
-  return a.plan.estimate.iteration_s < b.plan.estimate.iteration_s;
-}
-
 // Where no planner has a plan.
 std::string all_reasons(const std::vector<PortfolioEntry>& entries) {
   std::string text = "no planner has a plan";
@@ -43,8 +35,9 @@ PortfolioResult search_portfolio(const std::vector<Planner>& planners, const Pro
     }
     portfolio.entries.push_back({planners[i].name, search_plan(planners[i], problem, one)});
   }
-  const auto best = std::ranges::min_element(
-      portfolio.entries, [](const auto& a, const auto& b) { return beats(a.result, b.result); });
+  const auto best = std::ranges::min_element(portfolio.entries, [](const auto& a, const auto& b) {
+    return is_better(a.result, b.result);
+  });
   if (best == portfolio.entries.end()) return portfolio;
   portfolio.best = best->result;
   portfolio.best.search_s = 0;

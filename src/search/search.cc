@@ -410,7 +410,53 @@ class Judge {
   Progress progress_;  // of simulating those that wait
 };
 
+// These options, and before them the same with less of what local steps may change: one
+// micro-batch size, k = 1.
+std::vector<PlanOptions> ever_wider(const PlanOptions& options) {
+  std::vector<PlanOptions> list;
+  const bool k = std::ranges::any_of(options.kfkb, [](int one) { return one != 1; });
+  for (const bool with_k : {false, true}) {
+    for (const bool with_sizes : {false, true}) {
+      if ((with_k && !k) || (with_sizes && !options.per_stage_micro_batch)) continue;
+      PlanOptions& narrower = list.emplace_back(options);
+      if (!with_k) narrower.kfkb = {1};
+      narrower.per_stage_micro_batch = with_sizes;
+    }
+  }
+  return list;
+}
+
+// More kinds of steps lead elsewhere, not always further: what is found without them is one more
+// start, and stays where nothing is faster.
+SearchResult improve(const Problem& problem, std::vector<Plan> plans, const Budget& budget) {
+  SearchResult best;
+  std::vector<WeighedPlan> weighed;  // of the planner's plans alone
+  int candidates = 0;
+  for (const PlanOptions& options : ever_wider(problem.options)) {
+    Problem narrower = problem;
+    narrower.options = options;
+    SearchResult found;
+    Judge(narrower, plans).improve(found, budget);
+    if (candidates == 0) weighed = found.weighed;
+    const bool better = candidates == 0 || is_better(found, best);
+    candidates += found.candidates;
+    if (!better) continue;
+    best = std::move(found);
+    if (best.status == PlanStatus::kOk) plans.push_back(best.plan);
+  }
+  best.weighed = std::move(weighed);
+  best.candidates = candidates;
+  return best;
+}
+
 }  // namespace
+
+bool is_better(const SearchResult& a, const SearchResult& b) {
+  if (a.status != PlanStatus::kOk || b.status != PlanStatus::kOk) {
+    return a.status == PlanStatus::kOk && b.status != PlanStatus::kOk;
+  }
+  return a.plan.estimate.iteration_s < b.plan.estimate.iteration_s;
+}
 
 std::string fault_text(const Verification& verification) {
   const Fault& fault = verification.faults.front();
@@ -442,13 +488,16 @@ SearchResult search_plan(const Planner& planner, const Problem& problem,
   SearchResult result;
   result.status = proposed.status;
   result.reason = proposed.reason;
-  result.search_s = seconds_since(start);
+  const Clock::time_point judging = Clock::now();
   if (proposed.status == PlanStatus::kOk) {
-    const Clock::time_point judging = Clock::now();
-    Judge judge(problem, std::move(proposed.candidates));
-    planner.improve ? judge.improve(result, budget) : judge.judge(result, budget);
+    if (planner.improve) {
+      result = improve(problem, std::move(proposed.candidates), budget);
+    } else {
+      Judge(problem, std::move(proposed.candidates)).judge(result, budget);
+    }
     result.judge_s = seconds_since(judging);
   }
+  result.search_s = std::chrono::duration<double>(judging - start).count();
   result.plan.estimate.search_s = result.search_s + result.judge_s;
   return result;
 }

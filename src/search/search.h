@@ -32,6 +32,9 @@ struct SearchResult {
   std::vector<WeighedPlan> weighed;
 };
 
+// Whether `a` has a plan and `b` has none, or a slower one.
+bool is_better(const SearchResult& a, const SearchResult& b);
+
 // From outside: when a search is to end with the best so far, and who is told how far it is.
 struct SearchControl {
   double time_limit_s = 0;  // 0: none

@@ -37,6 +37,40 @@ TEST_P(ZooPlans, OnSixteenDevices) {
   }
 }
 
+// What local steps may change besides makes no plan slower.
+TEST(WiderOptions, MakeNoPlanSlower) {
+  struct Case {
+    const char* model;
+    std::int64_t mini_batch;
+    bool data_parallel;
+  };
+  const Cluster cluster = preset_cluster("summit:32");
+  const AnalyticCosts costs;
+  int faster = 0;
+  for (const Case& one : {Case{"candle-uno", 8192, true}, Case{"two-branch", 512, false},
+                          Case{"candle-uno", 1024, false}}) {
+    const Graph graph = load_model(one.model);
+    Problem problem;
+    problem.graph = &graph;
+    problem.cluster = &cluster;
+    problem.costs = &costs;
+    problem.mini_batch = one.mini_batch;
+    problem.options.data_parallel = one.data_parallel;
+    double narrower_s = 0;
+    for (const bool with_k : {false, true}) {
+      problem.options.per_stage_micro_batch = narrower_s > 0;
+      if (with_k) problem.options.kfkb = {1, 2, 4};
+      const SearchResult result = search_plan(planner_named("graphpipe"), problem);
+      ASSERT_EQ(result.status, PlanStatus::kOk) << result.reason;
+      const double iteration_s = result.plan.estimate.iteration_s;
+      if (narrower_s > 0) EXPECT_LE(iteration_s, narrower_s) << one.model;
+      if (narrower_s > 0 && iteration_s < narrower_s) ++faster;
+      narrower_s = iteration_s;
+    }
+  }
+  EXPECT_GT(faster, 0);
+}
+
 std::vector<std::string> names() {
   std::vector<std::string> list;
   for (const ZooModel& model : zoo()) list.push_back(model.name);
