@@ -234,6 +234,9 @@ Json parse_json(std::string_view text, const std::string& file) {
     throw InputError(file,
                      fmt::format("{} bytes of JSON, expected at most {}", text.size(), kMaxBytes));
   }
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
+    throw InputError(place(text, 0, file), "not valid JSON: there is nothing in it");
+  }
   std::size_t consumed = 0;
   std::vector<std::set<std::string>> keys;  // of each open object; empty sets for arrays
   const Json::parser_callback_t watch = [&](int, Json::parse_event_t event, Json& parsed) {

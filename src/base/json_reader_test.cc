@@ -27,9 +27,9 @@ TEST(ParseJson, SyntaxErrorsHaveLineAndColumn) {
   EXPECT_EQ(parse_fault("{\n  \"a\": 1,\n  \"b\": tru\n}"),
             "f.json:3:11: not valid JSON: syntax error while parsing value - invalid literal; last "
             "read: '\"b\": tru<U+000A>'");
-  EXPECT_EQ(parse_fault(""),
-            "f.json:1:1: not valid JSON: syntax error while parsing value - unexpected end of "
-            "input; expected '[', '{', or a literal");
+  for (const char* blank : {"", " \n\t"}) {
+    EXPECT_EQ(parse_fault(blank), "f.json:1:1: not valid JSON: there is nothing in it");
+  }
   EXPECT_EQ(parse_fault("{\"a\": 1} x"),
             "f.json:1:10: not valid JSON: syntax error while parsing value - invalid literal; last "
             "read: '1} x'; expected end of input");

@@ -63,6 +63,30 @@ std::vector<std::size_t> balanced(const std::vector<double>& before, std::size_t
   return best;
 }
 
+// As many runs as `stages`: the longest that has several operators is cut in two, in its middle,
+// until there are. Requires: there are so many operators.
+void cut_further(const std::vector<double>& before, std::size_t stages,
+                 std::vector<std::size_t>& ends) {
+  while (ends.size() < stages) {
+    std::size_t longest = ends.size();
+    double longest_s = -1;
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      const std::size_t begin = i == 0 ? 0 : ends[i - 1];
+      const double seconds = before[ends[i]] - before[begin];
+      if (ends[i] - begin < 2 || seconds <= longest_s) continue;
+      longest = i;
+      longest_s = seconds;
+    }
+    const std::size_t begin = longest == 0 ? 0 : ends[longest - 1];
+    const double middle_s = before[begin] + longest_s / 2;
+    const auto first = before.begin() + static_cast<std::ptrdiff_t>(begin) + 1;
+    const auto last = before.begin() + static_cast<std::ptrdiff_t>(ends[longest]) - 1;
+    const auto middle = std::lower_bound(first, last, middle_s);
+    ends.insert(ends.begin() + static_cast<std::ptrdiff_t>(longest),
+                static_cast<std::size_t>(middle - before.begin()));
+  }
+}
+
 class ChainPlanner {
  public:
   explicit ChainPlanner(const Problem& problem)
@@ -100,13 +124,16 @@ class ChainPlanner {
   // Every number of stages at this micro-batch size; the best few are kept.
   std::int64_t propose(std::int64_t b, std::int64_t wanted) {
     const std::vector<double> before = seconds_before(table_.at(b));
-    const std::size_t most = std::min(static_cast<std::size_t>(problem_.cluster->device_count()),
-                                      problem_.graph->op_count());
+    const auto devices = static_cast<std::size_t>(problem_.cluster->device_count());
+    const std::size_t most = std::min(devices, problem_.graph->op_count());
+    // A longest operator: no more stages help, but every device may be wanted in use.
+    const bool all = problem_.options.all_devices && most == devices;
     std::vector<Candidate> found;
     std::size_t known = 0;
-    for (std::size_t k = 1; k <= most; ++k) {
-      const std::vector<std::size_t> ends = balanced(before, k);
-      if (ends.size() <= known) continue;  // a longest operator: no more stages help
+    for (std::size_t k = all ? most : 1; k <= most; ++k) {
+      std::vector<std::size_t> ends = balanced(before, k);
+      if (all) cut_further(before, k, ends);
+      if (ends.size() <= known) continue;
       known = ends.size();
       Plan plan = chain(ends, b);
       if (!fits(plan)) continue;

@@ -32,6 +32,19 @@ TEST(Gpipe, BalancesSeconds) {
   EXPECT_EQ(sizes(result.candidates.front()), (std::vector<std::size_t>{1, 4, 1}));
 }
 
+TEST(Gpipe, UsesAllDevicesWhereThatIsWanted) {
+  TestProblem test = even_problem({{}, {0}, {1}, {2}, {3}, {4}}, 4, 16);
+  test.costs.ops[3].per_sample_s = 1;  // as long as all the others many times over
+  test.options.micro_batches = {2};
+  for (const Plan& plan : gpipe_plan(test).candidates) EXPECT_LE(plan.stages.size(), 3U);
+  test.options.all_devices = true;
+  const PlanResult result = gpipe_plan(test);
+  ASSERT_EQ(result.candidates.size(), 1U) << result.reason;
+  EXPECT_EQ(sizes(result.candidates[0]), (std::vector<std::size_t>{2, 1, 1, 2}));
+  test.cluster = even_problem({{}}, 7, 16).cluster;  // more devices than operators
+  for (const Plan& plan : gpipe_plan(test).candidates) EXPECT_LE(plan.stages.size(), 6U);
+}
+
 TEST(Gpipe, IsAChainOfAllForwardsThenAllBackwards) {
   TestProblem test = even_problem(kBranches, 4, 16);
   test.options.micro_batches = {2};
