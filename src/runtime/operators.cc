@@ -32,6 +32,7 @@
 #include "base/error.h"
 #include "runtime/dropout.h"
 #include "runtime/functions.h"
+#include "runtime/one_dnn.h"
 #include "runtime/operator_parts.h"
 
 namespace graphpipe {
@@ -201,6 +202,7 @@ std::vector<at::Tensor> forward_op(const Graph& graph, const Operator& op,
                                    const std::vector<at::Tensor>& inputs,
                                    const std::vector<at::Tensor>& params,
                                    const OpContext& context) {
+  use_right_kernels();
   const at::Tensor& x = inputs[0];
   const bool batched = graph.tensor(op.inputs[0]).batched;
   switch (op.kind) {

@@ -1,5 +1,6 @@
 #include "runtime/operators.h"
 
+#include <ATen/Context.h>
 #include <ATen/ops/from_blob.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -13,6 +14,7 @@
 #include "cost/kept_tensors.h"
 #include "graph/builder.h"
 #include "graph/custom_op.h"
+#include "runtime/one_dnn.h"
 #include "runtime/parameters.h"
 
 namespace graphpipe {
@@ -526,6 +528,14 @@ TEST(Operators, CorrectIsTheShareOfRightArgmaxes) {
                                 torch::kFloat64)
                       .view({kBatch, 2, 4});
   EXPECT_TRUE(one.forward().equal(torch::tensor({1.0, 0.5, 0.0}, torch::kFloat64)));
+}
+
+TEST(Operators, UseOneDnnWhereItIsRight) {
+  use_right_kernels();
+  const std::string text = one_dnn_text();
+  const bool wrong = text.starts_with("3.");
+  EXPECT_EQ(text.find("not used") != std::string::npos, wrong) << text;
+  EXPECT_EQ(at::globalContext().userEnabledMkldnn(), !wrong) << text;
 }
 
 TEST(Operators, DropoutIsOffInEvaluation) {

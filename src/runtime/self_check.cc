@@ -13,6 +13,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "runtime/one_dnn.h"
+
 namespace graphpipe {
 namespace {
 
@@ -60,12 +62,13 @@ std::string instructions() {
 }  // namespace
 
 std::string self_check_text() {
+  const std::string one_dnn = one_dnn_text();
   const double gflops = best_gflops();  // loads the BLAS
   return fmt::format(
       "libtorch={}\nBLAS={}\nBLAS speed={:.1f} GFLOP/s on one thread (a float32 product of {} by "
-      "{})\ninstructions={}\ntransports=shared memory, gloo\n",
+      "{})\ninstructions={}\n{}transports=shared memory, gloo\n",
       TORCH_VERSION, loaded_library({"openblas", "mkl", "blas"}), gflops, kSize, kSize,
-      instructions());
+      instructions(), one_dnn.empty() ? "" : fmt::format("oneDNN={}\n", one_dnn));
 }
 
 }  // namespace graphpipe
