@@ -119,14 +119,18 @@ bool Workbench::make_fit(Plan& plan) {
   return all_fit();
 }
 
-bool Workbench::runs(const Plan& plan) {
+bool surely_runs(const Plan& plan) {
   const Stage& first = plan.stages[0];
   const bool alike = std::ranges::all_of(plan.stages, [&](const Stage& stage) {
     return stage.micro_batch == first.micro_batch && stage.kfkb == 1;
   });
   // Replicas of a stream wait for one another after each round.
   const bool rounds = is_asynchronous(plan.weights) && takes_turns(plan);
-  if (alike && !rounds) return true;
+  return alike && !rounds;
+}
+
+bool Workbench::runs(const Plan& plan) {
+  if (surely_runs(plan)) return true;
   work_ += 64 * static_cast<std::int64_t>(graph().op_count());
   return verify_plan(as_run(plan, problem()), graph(), *problem().cluster, *problem().costs).ok();
 }

@@ -22,6 +22,10 @@ struct Layout {
   std::int64_t hops = 1;
 };
 
+// Whether a plan's programs run to their ends without a doubt: its stages have one micro-batch size
+// and k = 1, and no replicas of a stream take turns. Of others the verifier knows.
+bool surely_runs(const Plan& plan);
+
 class Workbench {
  public:
   explicit Workbench(CostTable& table);
@@ -40,8 +44,7 @@ class Workbench {
   // flight, down to the least. Returns whether it does.
   bool make_fit(Plan& plan);
 
-  // Whether the plan's programs run to their ends, which only plans of several sizes or k, and of
-  // streams with replicas, are in doubt about: the verifier's word.
+  // Whether the plan's programs run to their ends; where that is in doubt, by the verifier's word.
   bool runs(const Plan& plan);
 
   // What replica 0 of the stage computes over the mini-batch, and its reduction, wherever the
