@@ -1,5 +1,6 @@
 #include "runtime/profiler.h"
 
+#include <ATen/Context.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -83,6 +84,8 @@ TEST(MeasureOp, TheAnalyticWorkspaceOfAConvolutionHolds) {
     const OpCost backward =
         costs.op_cost(graph, op_named(graph, op), 2, 1, device, Phase::kBackward);
     EXPECT_LE(measured, backward.workspace_bytes) << op;
+    // Matrix products, where oneDNN is left out, read the weights as they are.
+    if (!at::globalContext().userEnabledMkldnn()) continue;
     EXPECT_GE(measured, backward.workspace_bytes * 9 / 10) << op;
   }
 }
