@@ -155,6 +155,7 @@ def main():
     parser.add_argument("--results", default=str(ROOT / "build" / "never_worse" / "results.jsonl"))
     parser.add_argument("--only", default="", help="problems whose command has this text")
     parser.add_argument("--every", type=int, default=1, help="each n-th problem alone")
+    parser.add_argument("--go-on", action="store_true", help="after the problems that the results have")
     parser.add_argument("--tables", help="print the tables of this file of results")
     flags = parser.parse_args()
     if flags.tables:
@@ -171,11 +172,12 @@ def run(flags):
     results = pathlib.Path(flags.results)
     results.parent.mkdir(parents=True, exist_ok=True)
     chosen = problems.all_problems(results.parent)[:: flags.every]
-    rows = []
-    with open(results, "w") as out:
+    rows = [json.loads(line) for line in open(results)] if flags.go_on else []
+    known = [row["arguments"] for row in rows]
+    with open(results, "a" if flags.go_on else "w") as out:
         for problem in chosen:
             arguments = problem.arguments(results.parent)
-            if flags.only not in " ".join(arguments):
+            if flags.only not in " ".join(arguments) or arguments in known:
                 continue
             plans, seconds = compare(graphpipe, arguments)
             rows.append(row_of(problem, arguments, plans, seconds))
