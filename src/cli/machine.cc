@@ -154,6 +154,7 @@ void add_environment(std::vector<Finding>& found) {
        "wrongly or crashes; if \"BLAS speed\" is higher without it, unset it. Bits differ with it, "
        "so "
        "all machines of a run need the same"},
+      {"GRAPHPIPE_ONEDNN", "on: oneDNN is used also where its results are known to be wrong"},
       {"NO_COLOR", ""}};
   bool any = false;
   for (const auto& [name, text] : advice) {
@@ -194,6 +195,11 @@ std::string worker_advice(const std::string& name, const std::string& value) {
   }
   if (name == "BLAS speed" && std::strtod(value.c_str(), nullptr) < kSlowBlasGflops) {
     return "slow for a core: is it the reference BLAS, or is the machine busy?";
+  }
+  if (name == "oneDNN" && value.find("not used") != std::string::npos) {
+    return "some of its kernels compute wrong values, so convolutions are matrix products, which "
+           "may "
+           "take longer; GRAPHPIPE_ONEDNN=on uses it all the same";
   }
   return "";
 }

@@ -71,6 +71,15 @@ TEST(Doctor, KnowsASlowBlasByItsFileAndByItsSpeed) {
             "slow for a core: is it the reference BLAS, or is the machine busy?");
 }
 
+TEST(Doctor, SaysWhyOneDnnIsNotUsed) {
+  const std::vector<Finding> findings = findings_of_worker(
+      "oneDNN=2.6.0\n"
+      "oneDNN=3.7.2, not used\n");
+  ASSERT_EQ(findings.size(), 3U);
+  EXPECT_EQ(findings[1].advice, "");
+  EXPECT_NE(findings[2].advice.find("GRAPHPIPE_ONEDNN=on"), std::string::npos);
+}
+
 TEST(Doctor, HasNothingToSayOfAFastBlas) {
   for (const Finding& finding :
        findings_of_worker("BLAS=/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblasp.so\nBLAS "

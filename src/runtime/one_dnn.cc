@@ -47,9 +47,7 @@ std::string one_dnn_text() {
   const OneDnnVersion* found = one_dnn_version();
   if (found == nullptr) return "";
   return fmt::format("{}.{}.{}{}", found->major, found->minor, found->patch,
-                     is_left_out()
-                         ? ", not used: some of its kernels are wrong (GRAPHPIPE_ONEDNN=on uses it)"
-                         : "");
+                     is_left_out() ? ", not used" : "");
 }
 
 }  // namespace graphpipe

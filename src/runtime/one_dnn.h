@@ -14,7 +14,7 @@ namespace graphpipe {
 // that is part of libtorch itself is left as it is, and so is any where GRAPHPIPE_ONEDNN=on.
 void use_right_kernels();
 
-// "2.6.0"; "3.7.2, not used: ..."; "" where oneDNN is not a library of its own.
+// "2.6.0"; "3.7.2, not used"; "" where oneDNN is not a library of its own.
 std::string one_dnn_text();
 
 }  // namespace graphpipe
