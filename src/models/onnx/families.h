@@ -34,6 +34,7 @@ bool symmetric(const Windows& windows);
 void batch_normalization(Importer& m);
 void instance_normalization(Importer& m);
 void layer_normalization(Importer& m);
+void group_normalization(Importer& m);
 void local_response_normalization(Importer& m);
 void lp_normalization(Importer& m);
 void mean_variance(Importer& m);

@@ -101,6 +101,39 @@ void layer_normalization(Importer& m) {
   m.out(2, inverse);
 }
 
+// From opset 21 on scale and bias have a number a channel, before that one a group.
+void group_normalization(Importer& m) {
+  const Value& x = m.in(0);
+  if (x.dims.size() < 2) m.fail("has no channels");
+  std::int64_t elements = 1;
+  for (std::size_t i = 1; i < x.dims.size(); ++i) {
+    if (x.dims[i].batch) m.fail("works along the axis that holds the samples");
+    elements *= x.dims[i].size;
+  }
+  const std::int64_t channels = x.dims[1].size;
+  const std::int64_t groups = m.integer("num_groups", 0);
+  if (groups < 1 || channels % groups != 0) {
+    m.fail(fmt::format("num_groups is {}, expected a divisor of {} channels", groups, channels));
+  }
+  const Value grouped = m.reshaped(x, {x.dims[0], {groups}, {elements / groups}});
+  const Moments one = moments(m, grouped, {2});
+  Value y = m.elementwise(
+      "mul", {one.difference, inverse_deviation(m, one.variance, m.number("epsilon", 1e-5))});
+  const bool a_channel = m.opset() >= 21;
+  if (a_channel) y = m.reshaped(y, x.dims);
+  Dims dims(a_channel ? x.dims.size() - 1 : 2);
+  dims[0].size = a_channel ? channels : groups;
+  for (const std::size_t i : {1, 2}) {
+    if (m.in(i).shape() != Shape{dims[0].size}) {
+      m.fail(fmt::format("input {} has shape {}, expected ({})", i, dims_text(m.in(i).dims),
+                         dims[0].size));
+    }
+  }
+  y = m.elementwise("mul", {y, m.reshaped(m.in(1), dims)});
+  y = m.elementwise("add", {y, m.reshaped(m.in(2), dims)});
+  m.out(a_channel ? y : m.reshaped(y, x.dims));
+}
+
 void lp_normalization(Importer& m) {
   const Value& x = m.in(0);
   const std::int64_t p = m.integer("p", 2);

@@ -58,7 +58,7 @@ struct OnnxModel {
 };
 
 inline constexpr std::int64_t kOldestOpset = 11;
-inline constexpr std::int64_t kNewestOpset = 17;
+inline constexpr std::int64_t kNewestOpset = 22;
 
 // Reads and checks by the library's checker. `folder` holds external data; "" refuses them.
 // Throws InputError(file, ...) where it is no ONNX file, is damaged, of an opset that is not

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 
 #include "models/onnx/families.h"
@@ -150,6 +151,32 @@ void activation(Importer& m) {
   m.out(m.value_of(m.op(kind, {m.materialize(x)}, {}, {}), x.dims));
 }
 
+Value tanh_of(Importer& m, const Value& x) {
+  return m.value_of(m.op(OpKind::kTanh, {m.materialize(x)}, {}, {}), x.dims);
+}
+
+// x tanh(ln(1 + e^x)).
+void mish(Importer& m) {
+  const Value& x = m.in(0);
+  m.out(m.elementwise("mul", {x, tanh_of(m, m.elementwise("softplus", {x}))}));
+}
+
+void gelu(Importer& m) {
+  const Value& x = m.in(0);
+  const std::string form = m.text("approximate", "none");
+  if (form == "none") {
+    return m.out(m.value_of(m.op(OpKind::kGelu, {m.materialize(x)}, {}, {}), x.dims));
+  }
+  if (form != "tanh") m.fail(fmt::format("approximate is {}, expected none or tanh", form));
+  const auto number = [&](double value) { return constant_value(x.dtype, {}, {value}); };
+  const Value cube = m.elementwise("mul", {m.elementwise("mul", {x, x}), x});
+  const Value sum = m.elementwise("add", {x, m.elementwise("mul", {cube, number(0.044715)})});
+  const Value bend =
+      tanh_of(m, m.elementwise("mul", {sum, number(std::sqrt(2 / std::numbers::pi))}));
+  const Value half = m.elementwise("mul", {x, number(0.5)});
+  m.out(m.elementwise("mul", {half, m.elementwise("add", {bend, number(1)})}));
+}
+
 void reduction(Importer& m) {
   const Value& x = m.in(0);
   Shape axes = axes_of(m, 1);
@@ -160,7 +187,10 @@ void reduction(Importer& m) {
     std::iota(axes.begin(), axes.end(), 0);
   }
   const bool keep = m.integer("keepdims", 1) != 0;
-  m.out(reduced(m, row_of(kReduce, m.node().type).ours, x, axes, keep));
+  const std::string_view function = row_of(kReduce, m.node().type).ours;
+  if (x.dtype != DType::kBool) return m.out(reduced(m, function, x, axes, keep));
+  const Value y = reduced(m, function, m.elementwise("cast_int64", {x}), axes, keep);
+  m.out(m.elementwise("cast_bool", {y}));
 }
 
 void arg(Importer& m) {
@@ -287,10 +317,12 @@ const std::vector<Registered>& registered_operators() {
                                    {"Flatten", flatten},
                                    {"GRU", recurrent},
                                    {"Gather", gather},
+                                   {"Gelu", gelu},
                                    {"GatherElements", gather_elements},
                                    {"Gemm", gemm},
                                    {"GlobalAveragePool", global_pool},
                                    {"GlobalMaxPool", global_pool},
+                                   {"GroupNormalization", group_normalization},
                                    {"Hardmax", soft},
                                    {"Identity", identity},
                                    {"InstanceNormalization", instance_normalization},
@@ -306,6 +338,7 @@ const std::vector<Registered>& registered_operators() {
                                    {"Mean", mean},
                                    {"MeanVarianceNormalization", mean_variance},
                                    {"Min", minimum},
+                                   {"Mish", mish},
                                    {"Mod", mod},
                                    {"NegativeLogLikelihoodLoss", likelihood_loss},
                                    {"OneHot", one_hot},

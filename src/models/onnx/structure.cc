@@ -259,6 +259,22 @@ Dims image_dims(std::int64_t c, std::int64_t h, std::int64_t w) {
   return {{1, true}, {c, false}, {h, false}, {w, false}};
 }
 
+// Before each axis, then behind each; given for all axes or those of input 3.
+Shape pads_of(const Importer& m, const Dims& dims) {
+  const Shape given = m.integers(1);
+  Shape axes(dims.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  if (m.has_input(3)) axes = m.integers(3);
+  if (given.size() != 2 * axes.size()) m.fail("has not two pads for each axis");
+  Shape pads(2 * dims.size(), 0);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::size_t at = m.axis_of(axes[i], dims);
+    pads[at] = given[i];
+    pads[dims.size() + at] = given[axes.size() + i];
+  }
+  return pads;
+}
+
 // Of each index along an axis of a padded tensor, the index that it copies.
 Shape padded_indices(const Importer& m, const std::string& mode, std::int64_t n,
                      std::int64_t before, std::int64_t after) {
@@ -266,6 +282,10 @@ Shape padded_indices(const Importer& m, const std::string& mode, std::int64_t n,
   for (std::int64_t i = -before; i < n + after; ++i) {
     if (mode == "edge") {
       indices.push_back(std::clamp<std::int64_t>(i, 0, n - 1));
+      continue;
+    }
+    if (mode == "wrap") {
+      indices.push_back((i % n + n) % n);
       continue;
     }
     if (i < -(n - 1) || i > 2 * (n - 1)) m.fail("reflects more than there is");
@@ -356,8 +376,13 @@ void cast(Importer& m) {
 void cast_like(Importer& m) { cast_to(m, m.in(1).dtype); }
 
 void reshape(Importer& m) {
-  if (m.integer("allowzero", 0) != 0) m.fail("allowzero is not supported");
-  reshape_to(m, m.items(1), true);
+  // Newer exporters ask for it always; without a 0 in the shape it says nothing.
+  const bool allows_zero = m.integer("allowzero", 0) != 0;
+  const std::vector<Item> wanted = m.items(1);
+  if (allows_zero && std::ranges::count(wanted, 0.0, &Item::number) > 0) {
+    m.fail("makes a tensor without elements, which is not supported");
+  }
+  reshape_to(m, wanted, !allows_zero);
 }
 
 void flatten(Importer& m) {
@@ -463,6 +488,8 @@ void split(Importer& m) {
   const std::size_t at = m.axis_of(axis, x.dims);
   const std::int64_t own = m.sample_axis(axis, x.dims);
   const auto parts = static_cast<std::int64_t>(m.node().outputs.size());
+  const std::int64_t asked = m.integer("num_outputs", parts);
+  if (asked != parts) m.fail(fmt::format("num_outputs is {}, expected {}", asked, parts));
   const std::int64_t extent = x.dims[at].size;
   Shape sizes;
   if (const auto given = m.list("split")) {
@@ -585,10 +612,9 @@ void tile(Importer& m) {
 void pad(Importer& m) {
   const Value& x = m.in(0);
   const std::string mode = m.text("mode", "constant");
-  const Shape pads = m.integers(1);
+  const Shape pads = pads_of(m, x.dims);
   const double number = m.has_input(2) ? m.scalar(2) : 0;
   const std::size_t n = x.dims.size();
-  if (pads.size() != 2 * n) m.fail("has not two pads for each axis");
   Dims dims = x.dims;
   Shape before, after;
   for (std::size_t i = 0; i < n; ++i) {
@@ -604,7 +630,9 @@ void pad(Importer& m) {
   if (mode == "constant") {
     y = m.op(OpKind::kPad, {y}, {}, {{"after", after}, {"before", before}, {"value", number}});
   } else {
-    if (mode != "edge" && mode != "reflect") m.fail(fmt::format("mode {} is not supported", mode));
+    if (mode != "edge" && mode != "reflect" && mode != "wrap") {
+      m.fail(fmt::format("mode {} is not supported", mode));
+    }
     for (std::size_t i = 0; i < before.size(); ++i) {
       if (before[i] + after[i] == 0) continue;
       y = m.pick(y, static_cast<std::int64_t>(i),
