@@ -113,7 +113,7 @@ TEST(LoadModel, NamesFormsThatItDoesNotRead) {
       "; supported: this program's graph JSON (\"format\": \"graphpipe-graph\"), PipeDream's "
       "graph.txt, ONNX, Piper's and dnn-partitioning's JSON, and the models of `graphpipe models`";
   EXPECT_EQ(file_fault("model.onnx", std::string_view("\x08\x07\x12\x07pytorch", 11)),
-            ": is of opset none, expected 11 to 17; export it anew for one of these");
+            ": is of opset none, expected 11 to 22; export it anew for one of these");
   EXPECT_EQ(file_fault("list.json", "[1, 2]"), ": JSON of a form that is not known" + supported);
   EXPECT_EQ(file_fault("notes.txt", "hello"), ": not a model file that is known" + supported);
   EXPECT_EQ(file_fault("empty", " \n"), ": the file is empty");

@@ -57,6 +57,16 @@ std::optional<Item> equal(const std::vector<Item>& x) {
   if (x[0].batch != x[1].batch) return plain(0);
   return plain(x[0].number == x[1].number);
 }
+template <double (*function)(double, double)>
+std::optional<Item> extreme(const std::vector<Item>& x) {
+  if (any_batch(x)) return std::nullopt;
+  double number = x[0].number;
+  for (const Item& item : x) number = function(number, item.number);
+  return plain(number);
+}
+double larger(double a, double b) { return std::max(a, b); }
+double smaller(double a, double b) { return std::min(a, b); }
+
 std::optional<Item> where(const std::vector<Item>& x) {
   if (x[0].batch) return std::nullopt;
   return x[0].number != 0 ? x[1] : x[2];
@@ -69,6 +79,8 @@ const std::map<std::string_view, Function>& functions() {
       {"Mul", multiply},
       {"Div", divide},
       {"Equal", equal},
+      {"Max", extreme<larger>},
+      {"Min", extreme<smaller>},
       {"Where", where},
       {"Pow", of_two([](double a, double b) { return std::pow(a, b); })},
       {"Less", of_two([](double a, double b) { return double(a < b); })},

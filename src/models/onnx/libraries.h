@@ -4,7 +4,7 @@
 
 namespace graphpipe {
 
-// "ONNX opset 11 to 17, protobuf 3.21.12": what is read, and by which library.
+// "ONNX opset 11 to 22, protobuf 3.21.12": what is read, and by which library.
 std::string onnx_libraries();
 
 }  // namespace graphpipe

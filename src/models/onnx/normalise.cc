@@ -191,7 +191,14 @@ void likelihood_loss(Importer& m) {
                                  scores.dims);
   }
   Dims dims = target.dims;
+  if (dims.empty()) m.fail("its target has no dimensions");
   dims.insert(dims.begin() + 1, Dim{});
+  Dims expected = scores.dims;
+  expected[1] = {};
+  if (dims != expected) {
+    m.fail(fmt::format("has scores {} and targets {}", dims_text(scores.dims),
+                       dims_text(target.dims)));
+  }
   const std::int64_t classes = scores.dims[1].size;
   // An ignored target names no class; its weight is 0 whatever stands there.
   const bool ignores = m.attribute("ignore_index") != nullptr;

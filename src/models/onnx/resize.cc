@@ -165,10 +165,11 @@ std::vector<Axis> axes_of(Importer& m, const Value& x) {
     axes[i].from = x.dims[i].size;
     const double number = numbers[i].number;
     if (x.dims[i].batch) {
-      const bool same = !has_sizes
-                            ? number == 1
-                            : numbers[i].batch || number == static_cast<double>(m.static_batch()) ||
-                                  m.static_batch() == 0;
+      // A file whose number of samples is open may name the one that it was exported with.
+      const bool traced = m.static_batch() == 0 && i == 0;
+      const bool same = !has_sizes ? number == 1
+                                   : numbers[i].batch || traced ||
+                                         number == static_cast<double>(m.static_batch());
       if (!same) m.fail("resizes the axis that holds the samples");
       axes[i].to = axes[i].from;
       continue;

@@ -626,6 +626,7 @@ void pad(Importer& m) {
     before.push_back(pads[i]);
     after.push_back(pads[n + i]);
   }
+  if (dims == x.dims) return m.out(x);
   TensorId y = m.materialize(x);
   if (mode == "constant") {
     y = m.op(OpKind::kPad, {y}, {}, {{"after", after}, {"before", before}, {"value", number}});
