@@ -68,8 +68,8 @@ std::vector<double> interpolation(const Rule& rule, const Axis& axis) {
     std::vector<std::pair<std::int64_t, double>> taps;
     for (std::int64_t j = base - reach + 1; j <= base + reach; ++j) {
       const double distance = (x - static_cast<double>(j)) * narrow;
-      double weight = cubic ? cubic_weight(rule.cubic, distance)
-                            : std::max(0.0, 1 - std::abs(distance));
+      double weight =
+          cubic ? cubic_weight(rule.cubic, distance) : std::max(0.0, 1 - std::abs(distance));
       if (rule.exclude_outside && (j < 0 || j >= axis.from)) weight = 0;
       sum += weight;
       taps.emplace_back(std::clamp<std::int64_t>(j, 0, axis.from - 1), weight);
