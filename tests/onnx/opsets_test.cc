@@ -98,15 +98,14 @@ TEST(OnnxOpsets, AxesAsAWeightAndANumberOfOutputsAreRead) {
 TEST(OnnxOpsets, AGroupNormScalesGroupsBefore21AndChannelsFromThen) {
   const at::Tensor x = at::randn({2, 6, 4, 3});
   const at::Tensor weight = at::randn({2}), bias = at::randn({2});
-  OnnxModel model =
-      model_of(18, {6, 4, 3},
-               {{"norm",
-                 "GroupNormalization",
-                 "",
-                 {"x", "w", "b"},
-                 {"y"},
-                 {{"epsilon", 1e-5}, {"num_groups", std::int64_t{2}}}}},
-               {"y"});
+  OnnxModel model = model_of(18, {6, 4, 3},
+                             {{"norm",
+                               "GroupNormalization",
+                               "",
+                               {"x", "w", "b"},
+                               {"y"},
+                               {{"epsilon", 1e-5}, {"num_groups", std::int64_t{2}}}}},
+                             {"y"});
   model.initializers = {floats("w", weight), floats("b", bias)};
   const at::Tensor wide = weight.repeat_interleave(3), shift = bias.repeat_interleave(3);
   const at::Tensor expected = at::group_norm(x, 2, wide, shift, 1e-5);

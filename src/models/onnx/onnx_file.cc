@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "models/onnx/libraries.h"
 #include "models/onnx/onnx_model.h"
 
@@ -395,6 +396,7 @@ OnnxModel parse_onnx(std::string_view bytes, const std::string& file, const std:
   OnnxModel model;
   check_opset(model, proto, file);
   model.name = proto.graph().name();
+  if (!is_utf8(model.name)) throw InputError(file, "the name of its graph is not UTF-8");
   std::set<std::string> initialized;
   for (const auto& tensor : proto.graph().initializer()) {
     model.initializers.push_back(TensorReader(tensor, file, folder).read());
