@@ -148,7 +148,7 @@ class TensorReader {
     for (std::size_t i = 0; i < count; ++i) {
       From from;
       std::memcpy(&from, raw.data() + i * sizeof(From), sizeof from);
-      const To to = static_cast<To>(from);
+      const To to = static_cast<To>(from);  // NOLINT(bugprone-signed-char-misuse): int8
       std::memcpy(out.data() + i * sizeof(To), &to, sizeof to);
     }
   }
@@ -161,7 +161,7 @@ class TensorReader {
     out.resize(static_cast<std::size_t>(elements_) * sizeof(To));
     std::size_t at = 0;
     for (const auto from : list) {
-      const To to = static_cast<To>(from);
+      const To to = static_cast<To>(from);  // NOLINT(bugprone-signed-char-misuse): int8
       std::memcpy(out.data() + at, &to, sizeof to);
       at += sizeof to;
     }
