@@ -198,8 +198,7 @@ std::string worker_advice(const std::string& name, const std::string& value) {
   }
   if (name == "oneDNN" && value.find("not used") != std::string::npos) {
     return "some of its kernels compute wrong values, so convolutions are matrix products, which "
-           "may "
-           "take longer; GRAPHPIPE_ONEDNN=on uses it all the same";
+           "may take longer; GRAPHPIPE_ONEDNN=on uses it all the same";
   }
   return "";
 }

@@ -64,8 +64,8 @@ std::string beginning(const std::string& signature) {
   constexpr std::size_t kMostShown = 36;
   if (signature.size() <= kMostShown) return signature;
   std::size_t end = kMostShown;
-  while ((static_cast<unsigned char>(signature[end]) & 0xC0U) == 0x80U)
-    --end;  // within a character
+  // Not within a character.
+  while ((static_cast<unsigned char>(signature[end]) & 0xC0U) == 0x80U) --end;
   return signature.substr(0, end) + "...";
 }
 

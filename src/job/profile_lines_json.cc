@@ -1,5 +1,4 @@
-#include "base/error.h"
-#include "base/json_reader.h"
+#include "job/fields_json.h"
 #include "job/profile_lines.h"
 
 namespace graphpipe {
@@ -9,15 +8,10 @@ std::string to_json_line(const MeasuringLine& line) {
 }
 
 std::optional<MeasuringLine> parse_measuring_line(const std::string& line) {
-  if (!line.starts_with('{')) return {};
-  try {
-    const Json document = parse_json(line, "a line");
-    const JsonReader json(document, "a line");
+  return read_line(line, [](const JsonReader& json) -> std::optional<MeasuringLine> {
     if (!json.has("measuring")) return {};
     return MeasuringLine{json["measuring"].string(), json["done"].number()};
-  } catch (const InputError&) {
-    return {};  // a line like any other
-  }
+  });
 }
 
 }  // namespace graphpipe

@@ -199,18 +199,13 @@ std::string restart_line(const std::string& why, int ranks, const std::string& c
 }
 
 TrainLine parse_train_line(const std::string& line) {
-  if (!line.starts_with('{')) return {};
-  try {
-    const Json document = parse_json(line, "a line");
-    const JsonReader json(document, "a line");
+  return read_line(line, [](const JsonReader& json) -> TrainLine {
     if (flag_of(json, "done")) return done_line(json);
     if (json.has("evaluation")) return evaluation_line(json);
     if (!json.has("iteration")) return {};
     if (json.has("wall_s")) return emulated_line(json);
     return iteration_line(json);
-  } catch (const InputError&) {
-    return {};  // a line like any other
-  }
+  });
 }
 
 }  // namespace graphpipe

@@ -30,7 +30,7 @@ class Search {
     std::set<std::vector<std::pair<int, int>>> known;
     const std::vector<double> to_try = bounds_to_try(bounds);
     for (std::size_t i = 0; i < to_try.size(); ++i) {
-      tell(chain_.progress, static_cast<double>(i) / static_cast<double>(to_try.size()));
+      tell(part_of(chain_.progress, i, to_try.size()), 0);
       if (chain_.should_stop && chain_.should_stop()) break;
       LatencyPartition partition = best_within(to_try[i]);
       if (partition.stages.empty()) continue;

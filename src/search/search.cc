@@ -359,7 +359,7 @@ class Judge {
     double best_s = std::numeric_limits<double>::infinity();
     std::size_t done = 0;
     while (done < waiting_.size() && waiting_[done].floor_s <= best_s * (1 - kNotWorth)) {
-      tell(progress_, static_cast<double>(done) / static_cast<double>(waiting_.size()));
+      tell(part_of(progress_, done, waiting_.size()), 0);
       const std::size_t plan = waiting_[done++].plan;
       judged_.push_back({plan, plans_[plan], simulate_quickly(plans_[plan], table_.problem())});
       best_s = std::min(best_s, judged_.back().trace.iteration_s);

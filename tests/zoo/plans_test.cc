@@ -15,17 +15,23 @@ namespace {
 constexpr std::int64_t kMiniBatch = 64;
 constexpr std::int64_t kMicroBatch = 4;
 
+Problem problem_of(const Graph& graph, const Cluster& cluster, const CostModel& costs,
+                   std::int64_t mini_batch) {
+  Problem problem;
+  problem.graph = &graph;
+  problem.cluster = &cluster;
+  problem.costs = &costs;
+  problem.mini_batch = mini_batch;
+  return problem;
+}
+
 class ZooPlans : public testing::TestWithParam<std::string> {};
 
 TEST_P(ZooPlans, OnSixteenDevices) {
   const Graph graph = load_model(GetParam());
   const Cluster cluster = preset_cluster("summit:16");
   const AnalyticCosts costs;
-  Problem problem;
-  problem.graph = &graph;
-  problem.cluster = &cluster;
-  problem.costs = &costs;
-  problem.mini_batch = kMiniBatch;
+  Problem problem = problem_of(graph, cluster, costs, kMiniBatch);
   problem.options.micro_batches = {kMicroBatch};
   problem.options.data_parallel = false;  // replicas of the whole may be the better plan
   const SearchResult result = search_plan(planner_named("graphpipe"), problem);
@@ -50,11 +56,7 @@ TEST(WiderOptions, MakeNoPlanSlower) {
   for (const Case& one : {Case{"candle-uno", 8192, true}, Case{"two-branch", 512, false},
                           Case{"candle-uno", 1024, false}}) {
     const Graph graph = load_model(one.model);
-    Problem problem;
-    problem.graph = &graph;
-    problem.cluster = &cluster;
-    problem.costs = &costs;
-    problem.mini_batch = one.mini_batch;
+    Problem problem = problem_of(graph, cluster, costs, one.mini_batch);
     problem.options.data_parallel = one.data_parallel;
     double narrower_s = 0;
     for (const int wider : {0, 1, 2}) {

@@ -99,7 +99,7 @@ class ChainPlanner {
     const std::vector<std::int64_t> sizes = micro_batch_sizes(problem_);
     const Progress progress = begin_phase(budget.progress, "partitions");
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      tell(progress, static_cast<double>(i) / static_cast<double>(sizes.size()));
+      tell(part_of(progress, i, sizes.size()), 0);
       if (budget.should_stop && budget.should_stop()) result.status = PlanStatus::kGaveUp;
       if (result.status == PlanStatus::kGaveUp) break;
       result.work += propose(sizes[i], budget.candidates);

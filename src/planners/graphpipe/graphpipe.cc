@@ -147,7 +147,7 @@ class GraphPlanner {
     double best_s = std::numeric_limits<double>::infinity();
     const Progress progress = begin_phase(budget_.progress, "replicas in turn");
     for (auto b = sizes.rbegin(); b != sizes.rend() && !context_->stopped(); ++b) {
-      tell(progress, static_cast<double>(b - sizes.rbegin()) / static_cast<double>(sizes.size()));
+      tell(part_of(progress, static_cast<std::size_t>(b - sizes.rbegin()), sizes.size()), 0);
       if (2 * *b > problem_.mini_batch) continue;
       const double reached_s = add_turns(*b, std::min(before_s, best_s), kTurnsPrecision);
       if (reached_s < best_s) best_b = *b;
@@ -200,13 +200,13 @@ class GraphPlanner {
               const std::vector<std::int64_t>& sizes) {
     begin(rules);
     const Progress progress = begin_phase(budget_.progress, phase);
-    const double steps = static_cast<double>(sizes.size() + std::min(sizes.size(), kMostRefined));
+    const std::size_t steps = sizes.size() + std::min(sizes.size(), kMostRefined);
     std::vector<Size> found;
     best_s_ = std::numeric_limits<double>::infinity();
     add_single_stages(sizes);
     double least_s = 0;  // of the size before
     for (auto b = sizes.rbegin(); b != sizes.rend() && !context_->stopped(); ++b) {
-      tell(progress, static_cast<double>(b - sizes.rbegin()) / steps);
+      tell(part_of(progress, static_cast<std::size_t>(b - sizes.rbegin()), steps), 0);
       auto search = std::make_unique<TargetSearch>(*context_, *b);
       if (even_s(search->costs()) > best_s_ || least_s > kHopelessSize * best_s_) continue;
       const std::optional<double> least = search->least_target(kTargetPrecision);
@@ -221,10 +221,9 @@ class GraphPlanner {
     }
     std::ranges::stable_sort(found, {}, &Size::best_s);
     if (found.size() > kMostRefined) found.resize(kMostRefined);
-    double left = static_cast<double>(found.size());
-    for (const Size& size : found) {
-      tell(progress, (steps - left--) / steps);
-      refine(size);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      tell(part_of(progress, steps - found.size() + i, steps), 0);
+      refine(found[i]);
     }
     end();
   }

@@ -37,7 +37,7 @@ class Pipedream {
         coarse_blocks(*problem_.graph, seconds, share, kMostChainDownsets, budget_.should_stop);
     const Progress progress = begin_phase(budget_.progress, "partitions");
     for (std::size_t i = 0; i < sizes.size() && !stopped(); ++i) {
-      tell(progress, static_cast<double>(i) / static_cast<double>(sizes.size()));
+      tell(part_of(progress, i, sizes.size()), 0);
       propose(sizes[i], runs, blocks);
     }
     return stopped()
