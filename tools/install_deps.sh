@@ -21,6 +21,7 @@ if [ "${1:-}" = "--checks" ]; then
   packages+=(clang-format clang-tidy-16
     clang-16 libclang-rt-16-dev  # tools/fuzz.sh: libFuzzer and the sanitizers; 4 MB beside clang-tidy's
     iproute2        # tests/hosts makes network namespaces with it
+    openmpi-bin openssh-client openssh-server  # tests/launchers starts ranks by them
     chromium        # tests/report looks at the report's page in it; 122 MB, 40 s
     python3-torch)  # what python/graphpipe_export.py is held against; 27 MB with what it needs
 fi

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Makes data sets of emoji for graphpipe: a folder a vendor, images of 32 x 32 (or --size S, which
-divides 64) pixels in three channels and nine categories.
+"""Makes a data set of emoji for graphpipe: images of 32 x 32 (or --size S, which divides 64) pixels
+in three channels and nine categories.
 
-    bench/time_to_accuracy/emoji.py FOLDER [--vendors twitter,google] [--size 32]
+    bench/time_to_accuracy/emoji.py FOLDER [--train twitter] [--test google] [--size 32]
+
+Eight tenths of the emoji are for training and one for validation, as the first vendor draws them; the
+last are for the test, as the second does: neither the emoji nor the hand has been seen.
 
 Images and categories come out of the npm packages emoji-datasource-VENDOR, which `npm pack` fetches
 to a temporary folder (70 and 82 MB) and which are not installed. Variants by skin tone are left
@@ -10,6 +13,7 @@ out: they would stand in the training and the test split alike. The artwork has 
 """
 import argparse
 import array
+import hashlib
 import json
 import pathlib
 import struct
@@ -112,25 +116,31 @@ def fetch(vendor, folder):
 
 
 def read(package, vendor, size):
-    """Images and categories, in the order of the package's list."""
+    """{code: (category, image)}"""
     with tarfile.open(package) as tar:
         files = {member.name: member for member in tar.getmembers()}
         emoji = json.load(tar.extractfile(files["package/emoji.json"]))
-        categories = sorted({one["category"] for one in emoji} - {LEFT_OUT})
-        images, labels = [], []
+        found = {}
         for one in emoji:
             member = files.get(f"package/img/{vendor}/{PIXELS}/{one['image']}")
             if one["category"] == LEFT_OUT or member is None:
                 continue
             image = rgb_on_white(tar.extractfile(member).read())
-            if image is None:
-                continue
-            images.append(shrunk(image, size))
-            labels.append(categories.index(one["category"]))
-    return images, labels, categories
+            if image is not None:
+                found[one["unified"]] = (one["category"], shrunk(image, size))
+    return found
 
 
-def write(folder, name, size, images, labels):
+def split(seen, unseen):
+    """Codes for training, validation and test, of those that both vendors have: the same however
+    the packages list them."""
+    codes = sorted(seen.keys() & unseen.keys(),
+                   key=lambda code: hashlib.sha256(code.encode()).digest())
+    tenth = len(codes) // 10
+    return codes[:-2 * tenth], codes[-2 * tenth:-tenth], codes[-tenth:]
+
+
+def write(folder, name, size, sizes, images, labels):
     folder.mkdir(parents=True)
     with open(folder / "image.bin", "wb") as file:
         for image in images:
@@ -138,6 +148,7 @@ def write(folder, name, size, images, labels):
     with open(folder / "label.bin", "wb") as file:
         array.array("q", labels).tofile(file)
     manifest = {"format": "graphpipe-dataset", "version": 1, "name": name, "samples": len(labels),
+                "split": dict(zip(("train", "validation", "test"), sizes)),
                 "fields": [{"name": "image", "dtype": "float32", "shape": [3, size, size],
                             "file": "image.bin"},
                            {"name": "label", "dtype": "int64", "shape": [], "file": "label.bin"}]}
@@ -147,19 +158,26 @@ def write(folder, name, size, images, labels):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--vendors", default="twitter,google")
+    parser.add_argument("--train", default="twitter")
+    parser.add_argument("--test", default="google")
     parser.add_argument("--size", type=int, default=32)
     arguments = parser.parse_args()
     if PIXELS % arguments.size != 0:
         parser.error(f"--size {arguments.size} does not divide {PIXELS}")
-    for vendor in arguments.vendors.split(","):
-        target = arguments.folder / vendor
-        if (target / "manifest.json").exists():
-            continue
+    if (arguments.folder / "manifest.json").exists():
+        return
+    found = []
+    for vendor in (arguments.train, arguments.test):
         with tempfile.TemporaryDirectory() as temporary:
-            images, labels, categories = read(fetch(vendor, temporary), vendor, arguments.size)
-        write(target, f"emoji by {vendor}", arguments.size, images, labels)
-        print(f"{target}: {len(labels)} images, {len(categories)} categories", file=sys.stderr)
+            found.append(read(fetch(vendor, temporary), vendor, arguments.size))
+    parts = split(*found)
+    drawn = [found[0][code] for code in parts[0] + parts[1]] + [found[1][code] for code in parts[2]]
+    categories = sorted({category for category, _ in drawn})
+    write(arguments.folder, f"emoji by {arguments.train}, tested on {arguments.test}",
+          arguments.size, [len(part) for part in parts], [image for _, image in drawn],
+          [categories.index(category) for category, _ in drawn])
+    print(f"{arguments.folder}: {', '.join(str(len(part)) for part in parts)} images for training, "
+          f"validation and test, {len(categories)} categories", file=sys.stderr)
 
 
 if __name__ == "__main__":

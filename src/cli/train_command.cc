@@ -30,16 +30,6 @@
 namespace graphpipe {
 namespace {
 
-// The data set of --data, with samples enough for all three parts of a split.
-std::unique_ptr<Dataset> load_split_dataset(const TrainOptions& train, const Graph& graph) {
-  constexpr std::int64_t kLeastSamples = 10;
-  auto dataset = load_dataset(train.data, graph, train.seed);
-  if (dataset->samples() >= kLeastSamples) return dataset;
-  throw InputError("--data", fmt::format("{} has {} samples, and training, validation and test "
-                                         "need at least {} together",
-                                         dataset->name(), dataset->samples(), kLeastSamples));
-}
-
 std::string steps_late_note(const Plan& plan) {
   const VersionRule rule(plan);
   std::vector<std::int64_t> late;
@@ -151,7 +141,8 @@ void run_train(TrainFlags flags, CommandLine& line) {
     if (flags.train.iterations == 0) flags.train.iterations = 1;
     return run_emulation(worker, loaded, flags.train, line);
   }
-  const auto dataset = load_split_dataset(flags.train, loaded.graph);
+  const auto dataset = load_dataset(flags.train.data, loaded.graph, flags.train.seed);
+  const Split split = split_dataset(*dataset, flags.train.seed);
   if (!can_run(loaded)) {
     line.exit_code = kExitNo;
     return;
@@ -159,8 +150,7 @@ void run_train(TrainFlags flags, CommandLine& line) {
 
   const std::string note = sample_mixing_note(loaded.graph, loaded.plan);
   if (!note.empty()) print_note(note);
-  const auto train_samples =
-      static_cast<std::int64_t>(split_dataset(dataset->samples(), flags.train.seed).train.size());
+  const auto train_samples = static_cast<std::int64_t>(split.train.size());
   const std::int64_t per_epoch =
       (train_samples + loaded.plan.mini_batch - 1) / loaded.plan.mini_batch;
   choose_checkpoint(flags.checkpoint, loaded.plan, loaded.graph, *dataset, per_epoch, flags.train);

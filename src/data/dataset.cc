@@ -1,6 +1,9 @@
 #include "data/dataset.h"
 
+#include <fmt/format.h>
+
 #include <numeric>
+#include <utility>
 
 #include "base/counter_random.h"
 #include "base/error.h"
@@ -31,6 +34,28 @@ Split split_dataset(std::int64_t samples, std::uint64_t seed) {
   const auto test = ids.end() - samples / 10;
   const auto validation = test - samples / 10;
   return {{ids.begin(), validation}, {validation, test}, {test, ids.end()}};
+}
+
+Split split_dataset(const Dataset& dataset, std::uint64_t seed) {
+  constexpr std::int64_t kLeastSamples = 10;
+  const auto fail = [&](const std::string& why) {
+    throw InputError("data set " + dataset.name(), why);
+  };
+  std::optional<Split> own = dataset.split();
+  if (!own) {
+    if (dataset.samples() < kLeastSamples) {
+      fail(
+          fmt::format("has {} samples, and training, validation and test need at least {} together",
+                      dataset.samples(), kLeastSamples));
+    }
+    return split_dataset(dataset.samples(), seed);
+  }
+  for (const auto& [part, ids] :
+       {std::pair("training", &own->train), std::pair("validation", &own->validation),
+        std::pair("test", &own->test)}) {
+    if (ids->empty()) fail(fmt::format("its split has no sample for {}", part));
+  }
+  return *std::move(own);
 }
 
 }  // namespace graphpipe

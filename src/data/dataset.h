@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +27,14 @@ struct Field {
   std::int64_t bytes_per_sample() const;
 };
 
+// Which samples are for what, by id; the parts have no sample in common.
+struct Split {
+  std::vector<std::int64_t> train;
+  std::vector<std::int64_t> validation;
+  std::vector<std::int64_t> test;
+  bool operator==(const Split&) const = default;
+};
+
 // To load samples by code of one's own, derive from it: fields() without data, and read().
 class Dataset {
  public:
@@ -38,6 +47,8 @@ class Dataset {
   // needs; the same id gives the same numbers whoever asks, and however often. Only for fields
   // without data.
   virtual void read(const Field& field, std::span<const std::int64_t> ids, std::byte* out) const;
+  // Where it is given and not drawn by seed: a published one, say. The same however often.
+  virtual std::optional<Split> split() const { return std::nullopt; }
   const Field* field(const std::string& name) const;  // null: not there
 };
 
@@ -46,7 +57,8 @@ std::unique_ptr<Dataset> open_dataset(const std::string& folder);
 
 // Writes a folder that open_dataset() opens (making it where it is not there), the
 // manifest last. Throws InputError(PATH, ...) where a file cannot be written. Requires:
-// the fields' names will do as names of files, and they have data.
+// the fields' names will do as names of files, and they have data; a split of the set's own
+// is in the order of the samples.
 void write_dataset(const Dataset& dataset, const std::string& folder);
 
 // Random samples that fit the graph's inputs: floats normal, integers below what their
@@ -61,12 +73,10 @@ std::unique_ptr<Dataset> synthetic_dataset(const Graph& graph, std::int64_t samp
 std::unique_ptr<Dataset> load_dataset(const std::string& argument, const Graph& graph,
                                       std::uint64_t seed);
 
-struct Split {
-  std::vector<std::int64_t> train;  // sample ids
-  std::vector<std::int64_t> validation;
-  std::vector<std::int64_t> test;
-};
 // 80 / 10 / 10 by seed. Requires: at least 10 samples.
 Split split_dataset(std::int64_t samples, std::uint64_t seed);
+// The set's own split, or the one above. Throws InputError("data set NAME", ...) where a part has
+// no sample, or there are fewer than 10 to be split.
+Split split_dataset(const Dataset& dataset, std::uint64_t seed);
 
 }  // namespace graphpipe

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <fstream>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "base/file.h"
 #include "data/memory_dataset.h"
@@ -46,6 +48,34 @@ TEST(SplitDataset, TenSamplesGiveEachPartSome) {
   EXPECT_EQ(split.test.size(), 1U);
 }
 
+// Three samples, split as its maker says.
+class SplitSet final : public MemoryDataset {
+ public:
+  explicit SplitSet(Split split) : MemoryDataset("own", 3), split_(std::move(split)) {
+    add("a", {}, Integers(std::vector<std::int64_t>{7, 8, 9}));
+  }
+  std::optional<Split> split() const override { return split_; }
+
+ private:
+  Split split_;
+};
+
+TEST(SplitDataset, ASetsOwnSplitIsTaken) {
+  const Split own{{2}, {0}, {1}};
+  EXPECT_EQ(split_dataset(SplitSet(own), 1), own);
+  EXPECT_EQ(split_dataset(MemoryDataset("d", 20), 1), split_dataset(20, 1));
+}
+
+TEST(SplitDataset, RefusesWhatCannotBeSplit) {
+  EXPECT_EQ(input_fault([] {
+              split_dataset(SplitSet({{0, 1}, {}, {2}}), 1);
+            }),
+            "data set own: its split has no sample for validation");
+  EXPECT_EQ(
+      input_fault([] { split_dataset(MemoryDataset("d", 9), 1); }),
+      "data set d: has 9 samples, and training, validation and test need at least 10 together");
+}
+
 TEST(Dataset, FindsAFieldByName) {
   MemoryDataset dataset("d", 2);
   dataset.add("a", {3}, Integers(std::vector<std::int64_t>{1, 2, 3, 4, 5, 6}));
@@ -84,6 +114,16 @@ TEST(OpenDataset, ReadsWhatWasWritten) {
               0)
         << found.name;
   }
+}
+
+TEST(OpenDataset, HasTheSplitThatWasWritten) {
+  const TestFolder folder;
+  const Split split{{0}, {1}, {2}};
+  write_dataset(SplitSet(split), folder.path());
+  EXPECT_EQ(open_dataset(folder.path())->split(), split);
+  const TestFolder another;
+  write_dataset(four_fields(), another.path());
+  EXPECT_EQ(open_dataset(another.path())->split(), std::nullopt);
 }
 
 TEST(OpenDataset, FilesAreLittleEndianAndRowMajor) {

@@ -7,6 +7,8 @@
 #include <bit>
 #include <cerrno>
 #include <filesystem>
+#include <numeric>
+#include <optional>
 #include <system_error>
 
 #include "base/error.h"
@@ -55,6 +57,31 @@ class MappedFile {
   std::size_t bytes_;
 };
 
+Split split_in_order(const ManifestSplit& sizes) {
+  std::int64_t next = 0;
+  const auto part = [&](std::int64_t samples) {
+    std::vector<std::int64_t> ids(static_cast<std::size_t>(samples));
+    std::iota(ids.begin(), ids.end(), next);
+    next += samples;
+    return ids;
+  };
+  Split split;
+  split.train = part(sizes.train);
+  split.validation = part(sizes.validation);
+  split.test = part(sizes.test);
+  return split;
+}
+
+ManifestSplit sizes_in_order(const Split& split) {
+  const auto size = [](const std::vector<std::int64_t>& ids) {
+    return static_cast<std::int64_t>(ids.size());
+  };
+  const ManifestSplit sizes{
+      .train = size(split.train), .validation = size(split.validation), .test = size(split.test)};
+  GP_CHECK(split_in_order(sizes) == split, "a split that is not in the order of the samples");
+  return sizes;
+}
+
 class FolderDataset : public Dataset {
  public:
   explicit FolderDataset(const std::string& folder) {
@@ -62,6 +89,7 @@ class FolderDataset : public Dataset {
     const Manifest manifest = parse_manifest(read_file(path), path);
     name_ = manifest.name;
     samples_ = manifest.samples;
+    split_ = manifest.split;
     for (const ManifestField& field : manifest.fields) {
       files_.emplace_back(
           folder + "/" + field.file, samples_ * field.bytes_per_sample(),
@@ -72,10 +100,14 @@ class FolderDataset : public Dataset {
   std::string name() const override { return name_; }
   std::int64_t samples() const override { return samples_; }
   const std::vector<Field>& fields() const override { return fields_; }
+  std::optional<Split> split() const override {
+    return split_ ? std::optional(split_in_order(*split_)) : std::nullopt;
+  }
 
  private:
   std::string name_;
   std::int64_t samples_ = 0;
+  std::optional<ManifestSplit> split_;
   std::vector<MappedFile> files_;
   std::vector<Field> fields_;
 };
@@ -90,7 +122,10 @@ void write_dataset(const Dataset& dataset, const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw InputError(folder, "cannot make the folder: " + error.message());
-  Manifest manifest{.name = dataset.name(), .samples = dataset.samples(), .fields = {}};
+  Manifest manifest;
+  manifest.name = dataset.name();
+  manifest.samples = dataset.samples();
+  if (const auto split = dataset.split()) manifest.split = sizes_in_order(*split);
   for (const Field& field : dataset.fields()) {
     manifest.fields.push_back({field.name, field.dtype, field.shape, field.name + ".bin"});
     const std::int64_t bytes = dataset.samples() * field.bytes_per_sample();

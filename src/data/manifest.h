@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,13 +20,21 @@ struct ManifestField {
   std::int64_t bytes_per_sample() const { return dtype_bytes(dtype) * element_count(shape); }
 };
 
+// How many samples are for what, in the order of the files.
+struct ManifestSplit {
+  std::int64_t train = 0;
+  std::int64_t validation = 0;
+  std::int64_t test = 0;
+};
+
 // Invariants, checked by parse_manifest():
 //   there is at least one sample and one field; names of fields are not empty and unique;
 //   sizes are positive; files are plain names, without a folder; a field has at most
-//   2^40 bytes
+//   2^40 bytes; each part of a split has a sample, and each sample is in one
 struct Manifest {
   std::string name;
   std::int64_t samples = 0;
+  std::optional<ManifestSplit> split;  // without: drawn by seed
   std::vector<ManifestField> fields;
 };
 

@@ -53,6 +53,20 @@ ManifestField read_field(const JsonReader& json, std::int64_t samples) {
   return field;
 }
 
+ManifestSplit read_split(const JsonReader& json, std::int64_t samples) {
+  json.only({"train", "validation", "test"});
+  const ManifestSplit split{.train = json["train"].integer_at_least(1),
+                            .validation = json["validation"].integer_at_least(1),
+                            .test = json["test"].integer_at_least(1)};
+  // Differences: a sum of what hostile files say may be more than 64 bits hold.
+  if (split.train > samples || split.validation > samples - split.train ||
+      split.test != samples - split.train - split.validation) {
+    json.fail(fmt::format("{}, {} and {} samples are not the {} that there are", split.train,
+                          split.validation, split.test, samples));
+  }
+  return split;
+}
+
 }  // namespace
 
 Manifest parse_manifest(std::string_view json, const std::string& file) {
@@ -60,10 +74,11 @@ Manifest parse_manifest(std::string_view json, const std::string& file) {
   const JsonReader reader(document, file);
   reader.expect_format(kFormat, kVersion, "a data set",
                        "write the data set anew with this program");
-  reader.only({"format", "version", "name", "samples", "fields"});
+  reader.only({"format", "version", "name", "samples", "split", "fields"});
   Manifest manifest;
   manifest.name = reader["name"].string();
   manifest.samples = reader["samples"].integer_at_least(1);
+  if (reader.has("split")) manifest.split = read_split(reader["split"], manifest.samples);
   std::set<std::string> names;
   for (const JsonReader& item : reader["fields"].items()) {
     manifest.fields.push_back(read_field(item, manifest.samples));
@@ -84,11 +99,15 @@ std::string to_json(const Manifest& manifest) {
                       {"shape", field.shape},
                       {"file", field.file}});
   }
-  const Json document = {{"format", kFormat},
-                         {"version", kVersion},
-                         {"name", manifest.name},
-                         {"samples", manifest.samples},
-                         {"fields", fields}};
+  Json document = {{"format", kFormat},
+                   {"version", kVersion},
+                   {"name", manifest.name},
+                   {"samples", manifest.samples}};
+  if (const auto& split = manifest.split) {
+    document["split"] = {
+        {"train", split->train}, {"validation", split->validation}, {"test", split->test}};
+  }
+  document["fields"] = std::move(fields);
   return document.dump(1) + "\n";
 }
 

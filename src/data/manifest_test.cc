@@ -35,6 +35,37 @@ TEST(Manifest, ReadsWhatItWrites) {
   EXPECT_EQ(to_json(read), json);
 }
 
+TEST(Manifest, ReadsTheSplitThatItWrites) {
+  Manifest written{.name = "d",
+                   .samples = 9,
+                   .split = ManifestSplit{6, 2, 1},
+                   .fields = {{"x", DType::kFloat32, {}, "x"}}};
+  const std::string json = to_json(written);
+  const Manifest read = parse_manifest(json, "m.json");
+  ASSERT_TRUE(read.split);
+  EXPECT_EQ(read.split->train, 6);
+  EXPECT_EQ(read.split->validation, 2);
+  EXPECT_EQ(read.split->test, 1);
+  EXPECT_EQ(to_json(read), json);
+}
+
+TEST(Manifest, ASplitHasEachSampleOnce) {
+  const auto split_fault = [](const std::string& split) {
+    return manifest_fault(
+        R"({"format": "graphpipe-dataset", "version": 1, "name": "d", "samples": 10, )"
+        R"("split": )" +
+        split + R"(, "fields": [)" + kField + "]}");
+  };
+  EXPECT_EQ(split_fault(R"({"train": 8, "validation": 1, "test": 2})"),
+            "m.json: /split: 8, 1 and 2 samples are not the 10 that there are");
+  EXPECT_EQ(split_fault(R"({"train": 9, "validation": 9223372036854775807, "test": 2})"),
+            "m.json: /split: 9, 9223372036854775807 and 2 samples are not the 10 that there are");
+  EXPECT_EQ(split_fault(R"({"train": 10, "validation": 0, "test": 0})"),
+            "m.json: /split/validation: expected a whole number of at least 1, found 0");
+  EXPECT_EQ(split_fault(R"({"train": 9, "valid": 1, "test": 1})"),
+            "m.json: /split: unknown key \"valid\"; known keys: train, validation, test");
+}
+
 TEST(Manifest, RefusesAnotherFormatOrVersion) {
   EXPECT_EQ(manifest_fault(R"({"format": "graphpipe-plan"})"),
             "m.json: /format: expected \"graphpipe-dataset\", found \"graphpipe-plan\"; this is "

@@ -47,19 +47,12 @@ class OneBlasThread {
 };
 
 void check_runnable(const Plan& plan, const Graph& graph, const Cluster& cluster,
-                    const CostModel& costs, const Dataset& dataset) {
+                    const CostModel& costs) {
   validate(plan, graph, cluster, "the plan");
   const Verification verification = verify_plan(plan, graph, cluster, costs);
   if (!verification.ok()) {
     const Fault& fault = verification.faults.front();
     throw InputError("the plan", fmt::format("{}: {}: {}", fault.rule, fault.where, fault.message));
-  }
-  constexpr std::int64_t kLeastSamples = 10;
-  if (dataset.samples() < kLeastSamples) {
-    throw InputError("data set " + dataset.name(),
-                     fmt::format("{} samples, and training, validation and test need at least {} "
-                                 "together",
-                                 dataset.samples(), kLeastSamples));
   }
 }
 
@@ -108,7 +101,8 @@ Profile profile_locally(const Graph& graph, const std::vector<std::int64_t>& sam
 LocalTrainingResult train_locally(const Plan& plan, const Graph& graph, const Cluster& cluster,
                                   const CostModel& costs, const Dataset& dataset,
                                   const LocalTraining& training) {
-  check_runnable(plan, graph, cluster, costs, dataset);
+  check_runnable(plan, graph, cluster, costs);
+  split_dataset(dataset, training.seed);  // throws what is wrong with it before any rank starts
   const TrainOptions options = train_options(plan, training);
   LocalTrainingResult result;
   const auto on_line = [&](const std::string& text) {

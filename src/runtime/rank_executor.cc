@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "cost/analytic.h"
 #include "plan/stage_memory.h"
 #include "runtime/clock.h"
 #include "runtime/counting_allocator.h"
+#include "runtime/finite.h"
 #include "runtime/parameters.h"
 #include "runtime/stage_runner.h"
 #include "runtime/stand_in_stage.h"
@@ -380,14 +382,23 @@ void RankExecutor::forward(const Action& action) {
                    again ? StageWork::Keep::kInputs : StageWork::Keep::kAll);
   }
   if (again && !values_.is_read_here(action.stage)) to_drop_ = std::pair(action.stage, samples);
-  if (run_.training && !run_.metrics && options_.train.on_nan != OnNan::kSkip) return;
-  if (options_.stand_ins) return;  // of a stream: there are no losses
+  if (!options_.stand_ins) add_watched(action, runner);  // which have no losses
+}
+
+// A loss that is no number is told where it arises, whoever looks at the sums and when.
+void RankExecutor::add_watched(const Action& action, const StageWork& runner) {
+  const std::int64_t mini_batch = mini_batch_of(action.micro_batch);
   std::vector<double>& sums =
-      is_stream() ? stream_sums_[static_cast<std::size_t>(mini_batch_of(action.micro_batch))]
-                  : watched_sums_;
+      is_stream() ? stream_sums_[static_cast<std::size_t>(mini_batch)] : watched_sums_;
+  const bool stops = run_.training && options_.train.on_nan == OnNan::kStop;
   for (std::size_t i = 0; i < runner.watched().size(); ++i) {
-    double& sum = sums[runner.watched()[i].index()];
-    sum = add_elements(sum, runner.watched_value(samples, i));
+    const TensorId tensor = runner.watched()[i];
+    double& sum = sums[tensor.index()];
+    sum = add_elements(sum, runner.watched_value(action.samples, i));
+    if (!stops || std::isfinite(sum)) continue;
+    if (std::ranges::find(graph_.losses, tensor, &Loss::tensor) == graph_.losses.end()) continue;
+    throw RunError(
+        not_finite_text("loss", sum, fmt::format("at iteration {}", run_.iteration + mini_batch)));
   }
 }
 

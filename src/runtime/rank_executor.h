@@ -102,6 +102,7 @@ class RankExecutor {
   void end_backward_of_stream(const Action& action);
   void step_of_stream(const Action& action);
   void forward(const Action& action);
+  void add_watched(const Action& action, const StageWork& runner);
   void recompute(const Action& action);
   void backward(const Action& action);  // the whole, or its input half
   void backward_weight(const Action& action);

@@ -16,6 +16,7 @@
 #include "job/step_part.h"
 #include "job/train_lines.h"
 #include "runtime/checkpoint/checkpoint_writer.h"
+#include "runtime/finite.h"
 #include "runtime/run_meter.h"
 #include "runtime/stage_report.h"
 #include "schedule/build.h"
@@ -31,7 +32,7 @@ class TrainLoop {
       : run_(run),
         options_(run.options),
         emit_(emit),
-        split_(split_dataset(run.dataset.samples(), options_.seed)),
+        split_(split_dataset(run.dataset, options_.seed)),
         stream_(split_.train, run.plan.mini_batch, options_.seed),
         meter_(run.trainer),
         total_(options_.iterations > 0 ? options_.iterations
@@ -196,8 +197,7 @@ class TrainLoop {
   // All ranks see the same number; rank 0 is the one to report it.
   void require_finite(const char* name, double value, const std::string& at) const {
     if (std::isfinite(value)) return;
-    const std::string message = fmt::format("{} is {} {}; try a smaller learning rate", name,
-                                            std::isnan(value) ? "nan" : "infinite", at);
+    const std::string message = not_finite_text(name, value, at);
     if (is_rank_0()) throw RunError(message);
     throw PeerError("rank 0: " + message);
   }

@@ -254,10 +254,10 @@ TEST_F(Faults, ALossThatIsNoNumberEndsTheRun) {
   job_.train.learning_rate = 1e30;
   const LaunchResult result = launch();
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_THAT(result.first_cause,
-              MatchesRegex("rank 0 on [^ ]+ \\(iteration [0-9]+, .*\\): (loss|gradient norm) is "
-                           "(nan|infinite) at iteration [0-9]+; try a smaller "
-                           "learning rate"));
+  EXPECT_THAT(
+      result.first_cause,
+      MatchesRegex("rank 2 on [^ ]+ \\(iteration [12], stage 2, micro-batch 0, .*\\): loss is "
+                   "(nan|infinite) at iteration [12]; try a smaller learning rate"));
   expect_nothing_left();
 }
 
