@@ -59,6 +59,22 @@ TEST(PlansInTurns, AreNoneWhereNoStageIsWideOrTurnsAreTaken) {
   EXPECT_TRUE(plans_in_turns(bench, plan).empty());
 }
 
+// Floors of their stages are all that is known of them, whatever is in flight: local steps from
+// such plans must get as far as to merge stages, which they try last.
+TEST(PlansInTurns, AreEstimatedForLittleWork) {
+  const TestProblem test = heavy_and_light();
+  const Problem problem = test.problem();
+  CostTable table(problem);
+  Workbench bench(table);
+  Plan plan = three_and_one(problem);
+  for (Stage& stage : plan.stages) stage.micro_batch = 1;
+  plan.stages[0].replication = Replication::kRoundRobin;
+  plan.stages[0].in_flight_samples = 12;
+  const std::int64_t before = bench.work();
+  EXPECT_EQ(bench.estimate_s(plan), bench.floor_s(plan));
+  EXPECT_LE(bench.work() - before, static_cast<std::int64_t>(test.graph.op_count()));
+}
+
 // Thirds of 12 samples: each replica takes 4, 36 ms, and the pipeline fills and drains in 9. Of
 // micro-batches that are powers of two the fullest takes 5 at least, and waits for the second
 // stage.

@@ -171,10 +171,13 @@ std::vector<double> Workbench::stage_floors_s(const Plan& plan) {
 }
 
 double Workbench::estimate_s(const Plan& plan) {
+  if (takes_turns(plan)) {  // the estimator does not know them
+    count_ops(graph().op_count());
+    return floor_s(plan);
+  }
   for (const Stage& stage : plan.stages) {
     work_ += 4 + 4 * stage.in_flight_samples / stage.micro_batch;
   }
-  if (takes_turns(plan)) return floor_s(plan);  // the estimator does not know them
   const double estimate_s = estimator_.iteration_s(plan);
   // Ranks that share cores it does not know.
   return problem().cluster->cores_per_node > 0 ? std::max(estimate_s, floor_s(plan)) : estimate_s;
