@@ -34,7 +34,7 @@ struct ManifestSplit {
 struct Manifest {
   std::string name;
   std::int64_t samples = 0;
-  std::optional<ManifestSplit> split;  // without: drawn by seed
+  std::optional<ManifestSplit> split = std::nullopt;  // without: drawn by seed
   std::vector<ManifestField> fields;
 };
 
