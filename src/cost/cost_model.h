@@ -52,6 +52,12 @@ class CostModel {
   // 2 (n - 1) / n * bytes / bandwidth + 2 (n - 1) * latency.
   virtual double reduce_s(std::int64_t bytes, int ranks, const Link& link) const;
 
+  // The optimiser's step over so many parameters of `bytes` in all, for each number of which it
+  // keeps so many `moments`: 0 (SGD), 1 (with momentum) or 2 (Adam). Nothing unless measured.
+  virtual double step_s(std::int64_t /*params*/, std::int64_t /*bytes*/, int /*moments*/) const {
+    return 0;
+  }
+
   // What the runtime itself takes for a task, beside its operators.
   virtual double task_overhead_s() const { return 0; }
 

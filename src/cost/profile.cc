@@ -163,6 +163,12 @@ void validate(const Profile& profile, const std::string& where) {
   check_figure(profile.action_overhead_s, where + ": /action_overhead_s");
   check_figure(profile.transfer_latency_s, where + ": /transfer_latency_s");
   check_figure(profile.transfer_bytes_per_s, where + ": /transfer_bytes_per_s");
+  check_figure(profile.reduce_latency_s, where + ": /reduce_latency_s");
+  check_figure(profile.reduce_bytes_per_s, where + ": /reduce_bytes_per_s");
+  for (std::size_t i = 0; i < profile.steps.size(); ++i) {
+    check_figure(profile.steps[i].param_s, fmt::format("{}: /steps/{}/param_s", where, i));
+    check_figure(profile.steps[i].bytes_per_s, fmt::format("{}: /steps/{}/bytes_per_s", where, i));
+  }
 }
 
 // Entries that were found, by fingerprint; nullptr where there is none to use.
@@ -263,7 +269,17 @@ double ProfiledCosts::transfer_s(std::int64_t bytes, const Link& link) const {
   return CostModel::transfer_s(bytes, {profile_.transfer_bytes_per_s, profile_.transfer_latency_s});
 }
 
+double ProfiledCosts::step_s(std::int64_t params, std::int64_t bytes, int moments) const {
+  const StepLine& line = profile_.steps.at(static_cast<std::size_t>(moments));
+  if (line.bytes_per_s <= 0) return 0;
+  return static_cast<double>(params) * line.param_s + static_cast<double>(bytes) / line.bytes_per_s;
+}
+
 double ProfiledCosts::reduce_s(std::int64_t bytes, int ranks, const Link& link) const {
+  if (profile_.reduce_bytes_per_s > 0) {
+    return CostModel::reduce_s(bytes, ranks,
+                               {profile_.reduce_bytes_per_s, profile_.reduce_latency_s});
+  }
   if (profile_.transfer_bytes_per_s <= 0) return CostModel::reduce_s(bytes, ranks, link);
   return CostModel::reduce_s(bytes, ranks,
                              {profile_.transfer_bytes_per_s, profile_.transfer_latency_s});

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -29,6 +30,12 @@ struct ProfileEntry {
   double calibration = 1;
 };
 
+// Of an optimiser's step: so much for each parameter, and for its bytes; 0: not measured.
+struct StepLine {
+  double param_s = 0;
+  double bytes_per_s = 0;
+};
+
 struct Profile {
   std::string model;  // the MODEL argument
   std::uint64_t graph_hash = 0;
@@ -42,6 +49,11 @@ struct Profile {
   // How far measured messages are from latency + bytes / bandwidth: the root of the mean square
   // of (measured - line) / measured.
   double transfer_residual = 0;
+  // Of a sum over two ranks, as CostModel::reduce_s() has it: what the ranks do to add up is in
+  // it. 0: not measured.
+  double reduce_latency_s = 0;
+  double reduce_bytes_per_s = 0;
+  std::array<StepLine, 3> steps;                // [moments of the optimiser]
   std::map<std::string, ProfileEntry> entries;  // by op_signature()
 };
 
@@ -59,8 +71,8 @@ void validate(const Profile& profile, const std::string& where);
 //
 // Where more ranks were busy than there are cores, measured times hold that contention.
 // Costs are those of a device that has its cores to itself, so it is taken out again: the
-// simulator puts in what the plan's own ranks make of it. Transfers between ranks take the
-// measured latency and bandwidth, where there are any, whatever the link.
+// simulator puts in what the plan's own ranks make of it. Transfers between ranks and sums over
+// them take the measured latencies and bandwidths, where there are any, whatever the link.
 class ProfiledCosts : public CostModel {
  public:
   ProfiledCosts(Profile profile, std::string file);
@@ -74,6 +86,7 @@ class ProfiledCosts : public CostModel {
   bool keeps_output(const Operator& op, const DeviceType& device) const override;
   double transfer_s(std::int64_t bytes, const Link& link) const override;
   double reduce_s(std::int64_t bytes, int ranks, const Link& link) const override;
+  double step_s(std::int64_t params, std::int64_t bytes, int moments) const override;
   double task_overhead_s() const override { return profile_.action_overhead_s; }
   std::string name() const override;
   const Profile& profile() const { return profile_; }

@@ -41,6 +41,17 @@ ProfileEntry read_entry(const JsonReader& json) {
   return entry;
 }
 
+void read_steps(const JsonReader& json, Profile& profile) {
+  const std::vector<JsonReader> lines = json.items();
+  if (lines.size() != profile.steps.size()) {
+    json.fail(fmt::format("expected {} lines, found {}", profile.steps.size(), lines.size()));
+  }
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    lines[i].only({"param_s", "bytes_per_s"});
+    profile.steps[i] = {lines[i]["param_s"].number(), lines[i]["bytes_per_s"].number()};
+  }
+}
+
 Json written(const ProfileEntry& entry) {
   Json json = Json::object();
   if (!entry.failure.empty()) json["failure"] = entry.failure;
@@ -62,7 +73,7 @@ Profile parse_profile(std::string_view text, const std::string& file) {
   const JsonReader json(document, file);
   json.only({"format", "version", "model", "graph_hash", "device", "library", "load", "cores",
              "action_overhead_s", "transfer_latency_s", "transfer_bytes_per_s", "transfer_residual",
-             "entries"});
+             "reduce_latency_s", "reduce_bytes_per_s", "steps", "entries"});
   json.expect_format(kFormat, kVersion, "a profile", "profile anew with this program");
   Profile profile;
   profile.model = json["model"].string();
@@ -77,6 +88,11 @@ Profile parse_profile(std::string_view text, const std::string& file) {
   if (json.has("transfer_residual")) {
     profile.transfer_residual = json["transfer_residual"].number();
   }
+  if (json.has("reduce_bytes_per_s")) {
+    profile.reduce_latency_s = json["reduce_latency_s"].number();
+    profile.reduce_bytes_per_s = json["reduce_bytes_per_s"].number();
+  }
+  if (json.has("steps")) read_steps(json["steps"], profile);
   for (const auto& [signature, entry] : json["entries"].members()) {
     profile.entries.emplace(signature, read_entry(entry));
   }
@@ -87,6 +103,10 @@ Profile parse_profile(std::string_view text, const std::string& file) {
 std::string to_json(const Profile& profile) {
   Json entries = Json::object();
   for (const auto& [signature, entry] : profile.entries) entries[signature] = written(entry);
+  Json steps = Json::array();
+  for (const StepLine& line : profile.steps) {
+    steps.push_back({{"param_s", line.param_s}, {"bytes_per_s", line.bytes_per_s}});
+  }
   const Json document = {{"format", kFormat},
                          {"version", kVersion},
                          {"model", profile.model},
@@ -99,6 +119,9 @@ std::string to_json(const Profile& profile) {
                          {"transfer_latency_s", profile.transfer_latency_s},
                          {"transfer_bytes_per_s", profile.transfer_bytes_per_s},
                          {"transfer_residual", profile.transfer_residual},
+                         {"reduce_latency_s", profile.reduce_latency_s},
+                         {"reduce_bytes_per_s", profile.reduce_bytes_per_s},
+                         {"steps", std::move(steps)},
                          {"entries", std::move(entries)}};
   return document.dump(2) + "\n";
 }

@@ -18,6 +18,9 @@ Profile measured() {
   profile.action_overhead_s = 12e-6;
   profile.transfer_latency_s = 130e-6;
   profile.transfer_bytes_per_s = 1.5e9;
+  profile.reduce_latency_s = 15e-6;
+  profile.reduce_bytes_per_s = 0.5e9;
+  profile.steps[1] = {2e-6, 8e9};
   profile.entries["linear x(16) \"quoted\""] = {{{1, 0.1, 1.0 / 3, 64, 0}, {8, 0.5, 1, 512, 9}},
                                                 ""};
   profile.entries["attention"] = {{}, "out of memory at 8 samples"};
@@ -44,6 +47,10 @@ TEST(ProfileJson, WhatIsWrittenIsReadTheSame) {
   EXPECT_EQ(again.graph_hash, profile.graph_hash);
   EXPECT_EQ(again.load, 4);
   EXPECT_EQ(again.cores, 2);
+  EXPECT_EQ(again.reduce_latency_s, 15e-6);
+  EXPECT_EQ(again.reduce_bytes_per_s, 0.5e9);
+  EXPECT_EQ(again.steps[1].param_s, 2e-6);
+  EXPECT_EQ(again.steps[1].bytes_per_s, 8e9);
   ASSERT_EQ(again.entries.size(), 2U);
   EXPECT_EQ(again.entries.at("attention").failure, "out of memory at 8 samples");
   const auto& points = again.entries.at("linear x(16) \"quoted\"").points;

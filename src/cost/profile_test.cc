@@ -174,6 +174,24 @@ TEST(ProfiledCosts, TransfersAreMeasuredWhereTheyWere) {
   EXPECT_DOUBLE_EQ(measured.reduce_s(100, 2, link), 2.5);
 }
 
+TEST(ProfiledCosts, SumsAreMeasuredWhereTheyWere) {
+  Profile profile;
+  profile.transfer_bytes_per_s = 50;
+  profile.reduce_bytes_per_s = 20;
+  profile.reduce_latency_s = 0.5;
+  EXPECT_DOUBLE_EQ(ProfiledCosts(profile, "p.json").reduce_s(100, 2, {100, 0.5}), 6);
+}
+
+TEST(ProfiledCosts, AStepTakesTheMeasuredLineOfItsOptimiser) {
+  EXPECT_EQ(AnalyticCosts().step_s(3, 100, 2), 0);
+  Profile profile;
+  EXPECT_EQ(ProfiledCosts(profile, "p.json").step_s(3, 100, 2), 0);
+  profile.steps[2] = {0.5, 50};
+  const ProfiledCosts measured(profile, "p.json");
+  EXPECT_DOUBLE_EQ(measured.step_s(3, 100, 2), 3.5);
+  EXPECT_EQ(measured.step_s(3, 100, 0), 0);
+}
+
 TEST(ProfiledCosts, ATaskTakesTheMeasuredOverhead) {
   const Graph graph = three_ops();
   Profile profile = profile_of(graph, {{0, three_points()}});

@@ -1,6 +1,7 @@
 #include "runtime/profiler.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <dlfcn.h>
 #include <torch/version.h>
@@ -15,7 +16,11 @@
 
 #include "base/error.h"
 #include "cost/profile_cache.h"
+#include "graph/builder.h"
 #include "job/fault.h"
+#include "runtime/clock.h"
+#include "runtime/optimizer.h"
+#include "runtime/reducer.h"
 #include "runtime/task_overhead.h"
 
 namespace graphpipe {
@@ -150,24 +155,116 @@ std::map<std::string, ProfileEntry> measure_entries(const Graph& graph,
   return entries;
 }
 
-// One message there and one back, `rounds` times; the least one-way time.
+// All of a message, as the task does that takes it: its memory comes over line by line.
+void read_all(const at::Tensor& message) {
+  constexpr std::int64_t kCacheLine = 64;
+  const auto* data = message.data_ptr<std::uint8_t>();
+  volatile std::uint8_t sum = 0;  // so that nobody leaves the reading out
+  for (std::int64_t i = 0; i < message.numel(); i += kCacheLine) sum = sum + data[i];
+}
+
+// One message there and one back, `rounds` times; the least one-way time. What is sent is new
+// each time, as a task's results are.
 double ping_pong_s(Transport& transport, std::int64_t bytes, int rounds) {
-  const std::vector<std::byte> out(static_cast<std::size_t>(bytes));
+  std::vector<std::byte> out(static_cast<std::size_t>(bytes));
   const Transport::Pack pack = [&](std::byte* message) {
     std::memcpy(message, out.data(), out.size());
   };
   const int peer = 1 - transport.rank();
   double least_s = 1e30;
   for (int i = 0; i < rounds; ++i) {
+    std::ranges::fill(out, static_cast<std::byte>(i));
     auto receive = transport.post_receive(bytes, peer, i);
     const double start_s = monotonic_s();
-    if (transport.rank() == 1) receive->wait();
-    auto send = transport.start_send(bytes, peer, i, pack);
-    send->wait();
-    if (transport.rank() == 0) receive->wait();
+    if (transport.rank() == 1) read_all(receive->wait());
+    transport.start_send(bytes, peer, i, pack)->wait();
+    if (transport.rank() == 0) read_all(receive->wait());
     least_s = std::min(least_s, (monotonic_s() - start_s) / 2);
   }
   return least_s;
+}
+
+// One parameter of so many elements, which is all that a reducer asks of a graph.
+Graph one_parameter(std::int64_t elements) {
+  GraphBuilder builder("one parameter");
+  const TensorId x = builder.input("x", {elements});
+  builder.loss(builder.mse_loss("loss", builder.add_parameter("p", x, {}), x));
+  return std::move(builder).build();
+}
+
+// Of sums over two ranks, `rounds` times; the least time.
+double reduction_s(Transport& transport, std::int64_t bytes, int rounds) {
+  const std::int64_t elements = bytes / static_cast<std::int64_t>(sizeof(float));
+  const Graph graph = one_parameter(elements);
+  const std::vector<Bucket> buckets = {
+      {.params = {ParamId(0)}, .ranks = {RankId(0), RankId(1)}, .bytes = bytes}};
+  const std::vector<at::Tensor> params = {at::zeros({elements})};
+  const TagSpace tags(1);
+  Reducer reducer(graph, buckets, 0, params, transport, tags, 0);
+  double least_s = 1e30;
+  for (int i = 0; i < rounds; ++i) {
+    params[0].mutable_grad() = at::ones({elements});
+    const double start_s = monotonic_s();
+    reducer.start(0, i);
+    reducer.wait(0);
+    least_s = std::min(least_s, monotonic_s() - start_s);
+  }
+  return least_s;
+}
+
+// Seconds of a step over `count` parameters of `elements`, the median of some.
+double optimizer_step_s(OptimizerKind kind, int count, std::int64_t elements) {
+  std::vector<at::Tensor> params;
+  for (int i = 0; i < count; ++i) {
+    params.push_back(at::zeros({elements}).set_requires_grad(true));
+    params.back().mutable_grad() = at::ones({elements});
+  }
+  TrainOptions options;
+  options.optimizer = kind;
+  if (kind == OptimizerKind::kSgdMomentum) options.momentum = 0.9;
+  Optimizer optimizer(std::move(params), options);
+  constexpr int kSteps = 7;
+  std::vector<double> seconds;
+  for (int i = 0; i <= kSteps; ++i) {
+    const double start_s = thread_cpu_s();
+    optimizer.step(1e-3);
+    if (i > 0) seconds.push_back(thread_cpu_s() - start_s);  // the first makes what it keeps
+  }
+  std::ranges::nth_element(seconds, seconds.begin() + kSteps / 2);
+  return seconds[kSteps / 2];
+}
+
+// By many small parameters and a large one.
+StepLine measure_step(OptimizerKind kind) {
+  constexpr int kSmall = 64;
+  constexpr std::int64_t kSmallElements = 64;
+  constexpr std::int64_t kLargeElements = 4 << 20;
+  StepLine line;
+  line.param_s = optimizer_step_s(kind, kSmall, kSmallElements) / kSmall;
+  const double large_s = std::max(optimizer_step_s(kind, 1, kLargeElements) - line.param_s, 1e-9);
+  line.bytes_per_s = static_cast<double>(kLargeElements * sizeof(float)) / large_s;
+  return line;
+}
+
+// The mean over the ranks, which step at the same time.
+std::array<StepLine, 3> measure_steps(Transport& transport) {
+  constexpr std::array kKinds = {OptimizerKind::kSgd, OptimizerKind::kSgdMomentum,
+                                 OptimizerKind::kAdam};  // by their moments
+  at::Tensor sums = at::zeros({static_cast<std::int64_t>(2 * kKinds.size())}, at::kDouble);
+  double* values = sums.data_ptr<double>();
+  transport.barrier();
+  for (std::size_t i = 0; i < kKinds.size(); ++i) {
+    const StepLine line = measure_step(kKinds[i]);
+    values[2 * i] = line.param_s;
+    values[2 * i + 1] = 1 / line.bytes_per_s;
+  }
+  transport.all_reduce_sum(sums);
+  std::array<StepLine, 3> lines;
+  const auto ranks = static_cast<double>(transport.size());
+  for (std::size_t i = 0; i < kKinds.size(); ++i) {
+    lines[i] = {values[2 * i] / ranks, ranks / values[2 * i + 1]};
+  }
+  return lines;
 }
 
 }  // namespace
@@ -227,13 +324,25 @@ TransferLine fit_transfer_line(const std::vector<TransferTime>& times) {
 }
 
 TransferLine measure_transfers(Transport& transport, int repeats) {
-  constexpr std::array<std::int64_t, 5> kBytes = {256, 4096, 65536, 1 << 20, 4 << 20};
+  constexpr std::array<std::int64_t, 6> kBytes = {256, 4096, 65536, 1 << 20, 4 << 20, 16 << 20};
   if (transport.size() < 2 || transport.rank() > 1) return {};
   std::vector<TransferTime> times;
   for (const std::int64_t bytes : kBytes) {
     times.push_back({static_cast<double>(bytes), ping_pong_s(transport, bytes, 2 + 2 * repeats)});
   }
   return fit_transfer_line(times);
+}
+
+TransferLine measure_reductions(Transport& transport, int repeats) {
+  constexpr std::array<std::int64_t, 4> kBytes = {4096, 256 << 10, 4 << 20, 24 << 20};
+  if (transport.size() < 2 || transport.rank() > 1) return {};
+  std::vector<TransferTime> times;
+  for (const std::int64_t bytes : kBytes) {
+    times.push_back({static_cast<double>(bytes), reduction_s(transport, bytes, 2 + repeats)});
+  }
+  TransferLine line = fit_transfer_line(times);
+  line.latency_s /= 2;  // of a ring of two there and back (CostModel::reduce_s)
+  return line;
 }
 
 Profile measure_profile(const Graph& graph, const ProfileOptions& options, Transport& transport,
@@ -251,17 +360,23 @@ Profile measure_profile(const Graph& graph, const ProfileOptions& options, Trans
   }
   if (progress) progress("messages between ranks", 1);
   const TransferLine line = measure_transfers(transport, options.repeats);
-  at::Tensor shared = at::zeros({3}, at::kDouble);
+  const TransferLine sums = measure_reductions(transport, options.repeats);
+  at::Tensor shared = at::zeros({5}, at::kDouble);
   double* values = shared.data_ptr<double>();
   if (transport.rank() == 0) {
     values[0] = line.latency_s;
     values[1] = line.bytes_per_s;
     values[2] = line.residual;
+    values[3] = sums.latency_s;
+    values[4] = sums.bytes_per_s;
   }
   transport.all_reduce_sum(shared);
   profile.transfer_latency_s = values[0];
   profile.transfer_bytes_per_s = values[1];
   profile.transfer_residual = values[2];
+  profile.reduce_latency_s = values[3];
+  profile.reduce_bytes_per_s = values[4];
+  profile.steps = measure_steps(transport);
   if (progress) progress("the executor", 1);
   profile.action_overhead_s = measure_task_overhead_s(transport);
   return profile;

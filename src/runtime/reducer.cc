@@ -1,7 +1,7 @@
 #include "runtime/reducer.h"
 
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,6 +20,26 @@ std::uint64_t digest_of(const Bucket& bucket) {
     digest = combine_hash(digest, static_cast<std::uint64_t>(param.value));
   }
   return digest;
+}
+
+std::int64_t elements_of(const std::vector<at::Tensor>& pieces) {
+  std::int64_t elements = 0;
+  for (const at::Tensor& piece : pieces) elements += piece.numel();
+  return elements;
+}
+
+// Calls what(piece, the part of `flat` that lies beside it).
+template <typename What>
+void beside_pieces(const std::vector<at::Tensor>& pieces, const at::Tensor& flat, What what) {
+  std::int64_t next = 0;
+  for (const at::Tensor& piece : pieces) {
+    what(piece, flat.narrow(0, next, piece.numel()));
+    next += piece.numel();
+  }
+}
+
+void copy_to(const std::vector<at::Tensor>& pieces, const at::Tensor& flat) {
+  beside_pieces(pieces, flat, [](const auto& piece, const auto& from) { piece.copy_(from); });
 }
 
 }  // namespace
@@ -46,39 +66,24 @@ std::size_t Reducer::own_place(const Bucket& bucket) const {
 }
 
 // Parts are alike but for the last ones, which may be short or empty.
-at::Tensor Reducer::part(const at::Tensor& gradients, std::size_t holder,
-                         std::size_t holders) const {
-  const std::int64_t count = gradients.numel();
-  const auto d = static_cast<std::int64_t>(holders);
-  const std::int64_t size = (count + d - 1) / d;
-  const std::int64_t lo = std::min(static_cast<std::int64_t>(holder) * size, count);
-  return gradients.narrow(0, lo, std::min(size, count - lo));
-}
-
-at::Tensor Reducer::gather_gradients(const Bucket& bucket) const {
+std::vector<at::Tensor> Reducer::part(const Bucket& bucket, std::size_t holder) const {
   std::int64_t count = 0;
   for (const ParamId param : bucket.params) count += params_[param.index()].numel();
-  const DType dtype = graph_.param(bucket.params.front()).dtype;
-  at::Tensor all = at::zeros({count}, scalar_type(dtype));
-  std::int64_t next = 0;
+  const auto holders = static_cast<std::int64_t>(bucket.ranks.size());
+  const std::int64_t size = (count + holders - 1) / holders;
+  const std::int64_t begin = static_cast<std::int64_t>(holder) * size;
+  std::vector<at::Tensor> pieces;
+  std::int64_t next = 0;  // of the parameter at hand
   for (const ParamId param : bucket.params) {
-    const at::Tensor& held = params_[param.index()];
-    const at::Tensor part = all.narrow(0, next, held.numel());
-    if (held.grad().defined()) part.copy_(held.grad().view({-1}));
-    held.mutable_grad().reset();  // it comes back as a part of the sum
-    next += held.numel();
+    const std::int64_t elements = params_[param.index()].numel();
+    const std::int64_t lo = std::max(begin, next) - next;
+    const std::int64_t hi = std::min(begin + size, next + elements) - next;
+    if (lo < hi) {
+      pieces.push_back(params_[param.index()].grad().view({-1}).narrow(0, lo, hi - lo));
+    }
+    next += elements;
   }
-  return all;
-}
-
-// The parameters' gradients become views of the sums.
-void Reducer::hand_out(const Bucket& bucket, const at::Tensor& sums) const {
-  std::int64_t next = 0;
-  for (const ParamId param : bucket.params) {
-    const at::Tensor& held = params_[param.index()];
-    held.mutable_grad() = sums.narrow(0, next, held.numel()).view(held.sizes());
-    next += held.numel();
-  }
+  return pieces;
 }
 
 MessageHeader Reducer::header(int index, Phase phase, std::int64_t bytes) const {
@@ -107,14 +112,18 @@ std::unique_ptr<PendingReceive> Reducer::post(int index, Phase phase, std::size_
 }
 
 std::unique_ptr<PendingSend> Reducer::send(int index, Phase phase, std::size_t to,
-                                           const at::Tensor& values) {
-  const auto bytes = static_cast<std::int64_t>(values.nbytes());
+                                           const std::vector<at::Tensor>& values) {
+  std::int64_t bytes = 0;
+  for (const at::Tensor& piece : values) bytes += static_cast<std::int64_t>(piece.nbytes());
   return transport_.start_send(kMessageHeaderBytes + bytes, bucket(index).ranks[to].value,
                                tag(index, phase), [&](std::byte* message) {
                                  const MessageHeader head = header(index, phase, bytes);
                                  std::memcpy(message, &head, sizeof head);
-                                 std::memcpy(message + kMessageHeaderBytes, values.data_ptr(),
-                                             values.nbytes());
+                                 message += kMessageHeaderBytes;
+                                 for (const at::Tensor& piece : values) {
+                                   std::memcpy(message, piece.data_ptr(), piece.nbytes());
+                                   message += piece.nbytes();
+                                 }
                                });
 }
 
@@ -140,17 +149,48 @@ void Reducer::start(int index, std::int64_t iteration) {
   const Bucket& reduced = bucket(index);
   const std::size_t holders = reduced.ranks.size();
   const std::size_t own = own_place(reduced);
+  for (const ParamId param : reduced.params) {
+    const at::Tensor& held = params_[param.index()];
+    if (!held.grad().defined()) held.mutable_grad() = at::zeros_like(held.detach());
+  }
   Sum& sum = sums_[static_cast<std::size_t>(index)];
   sum = {};
   sum.iteration = iteration;
-  sum.gradients = gather_gradients(reduced);
+  sum.started = true;
   sum.shares.resize(holders);
-  const std::int64_t elements = part(sum.gradients, own, holders).numel();
+  const std::int64_t elements = elements_of(part(reduced, own));
   for (std::size_t i = 0; i < holders; ++i) {
     if (i == own) continue;
     sum.shares[i] = post(index, Phase::kShares, i, elements);
-    sum.sends.push_back(send(index, Phase::kShares, i, part(sum.gradients, i, holders)));
+    sum.sends.push_back(send(index, Phase::kShares, i, part(reduced, i)));
   }
+}
+
+// The own part of the bucket, in the order of the ranks: in the gradients where this rank is the
+// first, else in what the first has sent.
+void Reducer::add_up(Sum& sum, int index, const std::vector<at::Tensor>& own_part) const {
+  const std::size_t own = own_place(bucket(index));
+  at::Tensor total;
+  for (std::size_t i = 0; i < sum.shares.size(); ++i) {
+    if (i == own) {
+      if (total.defined()) {
+        beside_pieces(own_part, total,
+                      [](const auto& piece, const auto& sums) { sums.add_(piece); });
+      }
+      continue;
+    }
+    const at::Tensor share =
+        arrived(*sum.shares[i], index, Phase::kShares, i, elements_of(own_part));
+    if (i == 0) {
+      total = share;
+    } else if (total.defined()) {
+      total.add_(share);
+    } else {
+      beside_pieces(own_part, share, [](const auto& piece, const auto& more) { piece.add_(more); });
+    }
+    sum.shares[i].reset();
+  }
+  if (total.defined()) copy_to(own_part, total);
 }
 
 void Reducer::wait(int index) {
@@ -158,34 +198,27 @@ void Reducer::wait(int index) {
   const std::size_t holders = reduced.ranks.size();
   const std::size_t own = own_place(reduced);
   Sum& sum = sums_[static_cast<std::size_t>(index)];
-  GP_CHECK(sum.gradients.defined(), "reduction #{} was not started", index);
-  const auto elements = [&](std::size_t i) { return part(sum.gradients, i, holders).numel(); };
-
-  at::Tensor total;
-  for (std::size_t i = 0; i < holders; ++i) {
-    const at::Tensor share = i == own
-                                 ? part(sum.gradients, own, holders).clone()
-                                 : arrived(*sum.shares[i], index, Phase::kShares, i, elements(own));
-    total = i == 0 ? share : total.add_(share);
-    if (i != 0) sum.shares[i].reset();
-  }
+  GP_CHECK(sum.started, "reduction #{} was not started", index);
+  const std::vector<at::Tensor> own_part = part(reduced, own);
+  add_up(sum, index, own_part);
   // They were posted before their owners sent what has arrived: nothing is waited for.
   for (const auto& one : sum.sends) one->wait();
   sum.sends.clear();
+  std::vector<std::vector<at::Tensor>> parts(holders);
   std::vector<std::unique_ptr<PendingReceive>> others(holders);
   for (std::size_t i = 0; i < holders; ++i) {
-    if (i != own) others[i] = post(index, Phase::kSums, i, elements(i));
+    if (i == own) continue;
+    parts[i] = part(reduced, i);
+    others[i] = post(index, Phase::kSums, i, elements_of(parts[i]));
   }
   for (std::size_t i = 0; i < holders; ++i) {
-    if (i != own) sum.sends.push_back(send(index, Phase::kSums, i, total));
+    if (i != own) sum.sends.push_back(send(index, Phase::kSums, i, own_part));
   }
   for (std::size_t i = 0; i < holders; ++i) {
-    const at::Tensor result =
-        i == own ? total : arrived(*others[i], index, Phase::kSums, i, elements(i));
-    part(sum.gradients, i, holders).copy_(result);
+    if (i == own) continue;
+    copy_to(parts[i], arrived(*others[i], index, Phase::kSums, i, elements_of(parts[i])));
   }
   for (const auto& one : sum.sends) one->wait();
-  hand_out(reduced, sum.gradients);
   sum = {};
 }
 

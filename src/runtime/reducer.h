@@ -2,8 +2,9 @@
 // and stages that share a parameter. The sum is taken in the order of the ranks, whatever
 // comes first, and every holder gets the same bits.
 //
-// A bucket's gradients are one vector, cut into as many parts as there are holders. Each
-// holder receives everybody's share of its own part, adds them up, and sends the sum back.
+// A bucket's gradients, one after the other, are cut into as many parts as there are holders.
+// Each holder receives everybody's share of its own part, adds them up, and sends the sum back.
+// Gradients stay where they are: messages are packed from them, and sums are put there.
 
 #pragma once
 
@@ -30,7 +31,8 @@ class Reducer {
           const std::vector<at::Tensor>& params, Transport& transport, const TagSpace& tags,
           std::int64_t channel);
 
-  // Sends off this rank's gradients (zeros where there are none), and returns.
+  // Sends off this rank's gradients (zeros where there are none), and returns. Until wait()
+  // they are not to change.
   void start(int bucket, std::int64_t iteration);
   // Then the gradients are the sums.
   void wait(int bucket);
@@ -39,7 +41,7 @@ class Reducer {
   enum class Phase { kShares, kSums };
   struct Sum {  // under way
     std::int64_t iteration = 0;
-    at::Tensor gradients;                                 // (elements of the bucket)
+    bool started = false;
     std::vector<std::unique_ptr<PendingReceive>> shares;  // [holder]; null: this rank
     std::vector<std::unique_ptr<PendingSend>> sends;
   };
@@ -47,14 +49,14 @@ class Reducer {
   const Bucket& bucket(int index) const { return buckets_[static_cast<std::size_t>(index)]; }
   const Sum& sum(int index) const { return sums_[static_cast<std::size_t>(index)]; }
   std::size_t own_place(const Bucket& bucket) const;
-  at::Tensor part(const at::Tensor& gradients, std::size_t holder, std::size_t holders) const;
-  at::Tensor gather_gradients(const Bucket& bucket) const;
-  void hand_out(const Bucket& bucket, const at::Tensor& sums) const;
+  // Of the bucket's gradients, those that a holder adds up, in their order: each (elements).
+  std::vector<at::Tensor> part(const Bucket& bucket, std::size_t holder) const;
+  void add_up(Sum& sum, int index, const std::vector<at::Tensor>& own_part) const;
   // Of the sum that is under way.
   std::unique_ptr<PendingReceive> post(int index, Phase phase, std::size_t from,
                                        std::int64_t elements);
   std::unique_ptr<PendingSend> send(int index, Phase phase, std::size_t to,
-                                    const at::Tensor& values);
+                                    const std::vector<at::Tensor>& values);
   at::Tensor arrived(PendingReceive& receive, int index, Phase phase, std::size_t from,
                      std::int64_t elements) const;
   MessageHeader header(int index, Phase phase, std::int64_t bytes) const;

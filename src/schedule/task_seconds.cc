@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/stage_memory.h"
 #include "schedule/drawing.h"
 
 namespace graphpipe {
@@ -18,6 +19,18 @@ Phase phase_of(ActionKind kind) {
     default:
       return Phase::kRecompute;
   }
+}
+
+int moments_of(OptimizerKind optimizer) {
+  switch (optimizer) {
+    case OptimizerKind::kSgd:
+      return 0;
+    case OptimizerKind::kSgdMomentum:
+      return 1;
+    case OptimizerKind::kAdam:
+      return 2;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -74,7 +87,19 @@ const std::vector<double>& TaskSeconds::before_s(StageId stage, std::int64_t sam
   return known.back().before_s;
 }
 
+double TaskSeconds::step_s(StageId stage) const {
+  std::int64_t params = 0;
+  std::int64_t bytes = 0;
+  for (const ParamId param : stage_params(graph_, plan_.stage(stage).ops)) {
+    if (!graph_.param(param).trainable) continue;
+    ++params;
+    bytes += param_bytes(graph_.param(param));
+  }
+  return costs_.step_s(params, bytes, moments_of(plan_.optimizer));
+}
+
 double TaskSeconds::ask(const Action& action, const DeviceType& device) const {
+  if (action.kind == ActionKind::kStep) return step_s(action.stage);
   const std::int64_t samples = action.samples.size();
   if (samples <= 0) return 0;
   const std::vector<OpId>& ops = plan_.stage(action.stage).ops;

@@ -15,7 +15,8 @@ class TaskSeconds {
   TaskSeconds(const Schedule& schedule, const Plan& plan, const Graph& graph,
               const Cluster& cluster, const CostModel& costs);
 
-  // Of a compute. The samples are the rank's own: of a split replica its share.
+  // Of a compute, or of the optimiser's step. The samples are the rank's own: of a split replica
+  // its share.
   double of(RankId rank, const Action& action);
   // Of a whole backward, until it has been through the operator: all but those before it.
   double until(RankId rank, const Action& action, OpId op);
@@ -34,6 +35,7 @@ class TaskSeconds {
   };
   int type_of(RankId rank) const;
   double ask(const Action& action, const DeviceType& device) const;
+  double step_s(StageId stage) const;
   const std::vector<double>& before_s(StageId stage, std::int64_t samples, int type);
 
   const Schedule& schedule_;

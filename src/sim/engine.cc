@@ -164,7 +164,7 @@ void Engine::start_compute(int rank) {
   RankState& state = ranks_[at(rank)];
   state.status = Status::kComputing;
   change_memory(rank, state.step->held_bytes + state.step->task_bytes);
-  if (recorder_ != nullptr) {
+  if (recorder_ != nullptr && state.step->drawn) {
     if (!state.step->goes_on) {
       state.compute_event = recorder_->add(rank, state.step->ahead);
       recorder_->set_start(state.compute_event, now_);

@@ -53,6 +53,28 @@ TEST(Overlap, SumsFasterThanTheBackwardLeaveOnlyTheLast) {
   EXPECT_DOUBLE_EQ(trace_of(LargeChain(0.5)).iteration_s, 12.5);
 }
 
+// Half a second a parameter, and SGD keeps no moments.
+class StepCosts final : public LinearCosts {
+ public:
+  explicit StepCosts(const LinearCosts& costs) : LinearCosts(costs) {}
+  double step_s(std::int64_t params, std::int64_t bytes, int moments) const override {
+    EXPECT_EQ(bytes, params * LargeChain::kWeightBytes);
+    EXPECT_EQ(moments, 0);
+    return 0.5 * static_cast<double>(params);
+  }
+};
+
+// Four weights, once the last sum is there: from 18 s on.
+TEST(Overlap, AStepTakesItsRankTimeAndIsNotDrawn) {
+  const LargeChain large(3);
+  const Trace trace = simulate_plan(large.plan, large.graph, large.cluster, StepCosts(large.costs),
+                                    {.events = true});
+  EXPECT_DOUBLE_EQ(trace.iteration_s, 20);
+  EXPECT_DOUBLE_EQ(trace.ranks[0].busy_s, 14);
+  for (const TraceEvent& one : trace.events) EXPECT_NE(one.action.kind, ActionKind::kStep);
+  EXPECT_EQ(trace.events.size(), trace_of(large).events.size());
+}
+
 TEST(Overlap, HoldsWhatTheVerifierCounts) {
   const LargeChain large(3);
   const Trace trace = trace_of(large);

@@ -102,7 +102,9 @@ class Compiler {
   }
 
   double seconds_of(RankId rank, const Action& action) {
-    if (step_kind(action.kind) == StepKind::kCompute) return task_seconds_.of(rank, action);
+    if (step_kind(action.kind) == StepKind::kCompute || action.kind == ActionKind::kStep) {
+      return task_seconds_.of(rank, action);
+    }
     if (action.kind != ActionKind::kStartSend) return 0;
     return transfer_seconds_.message_s(channel_of(action, rank), action.bytes);
   }
@@ -214,6 +216,10 @@ class Compiler {
     Step step;
     step.kind = step_kind(action.kind);
     step.duration = out_.clock.ticks(seconds_of(rank, action));
+    if (action.kind == ActionKind::kStep && step.duration > 0) {
+      step.kind = StepKind::kCompute;
+      step.drawn = false;
+    }
     if (is_message(action.kind)) step.target = channel_index_.at(channel_of(action, rank));
     if (step.kind == StepKind::kStartReduce || step.kind == StepKind::kWaitReduce) {
       step.target = holder_of(action.bucket, rank);

@@ -35,7 +35,7 @@ enum class StepKind : std::uint8_t {
   kWaitSend,
   kStartReduce,
   kWaitReduce,
-  kInstant,  // free, optimiser's step: takes no time
+  kInstant,  // free, an optimiser's step of which nothing is known: takes no time
 };
 
 // An action, resolved.
@@ -47,6 +47,7 @@ struct Step {
   std::int64_t task_bytes = 0;  // while it runs, beyond that
   // A backward with reductions within it is cut into computes, the reductions between them.
   bool goes_on = false;  // a compute: the rank's last one, after what came between
+  bool drawn = true;     // a compute: no optimiser's step, which is no task
   int ahead = 0;         // whose step it is: so many actions behind the rank's current one
   int ends = 1;          // actions that end with it
 };

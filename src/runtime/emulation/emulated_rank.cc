@@ -93,6 +93,7 @@ void EmulatedRank::after(const Action& action) {
     case ActionKind::kBackwardInput:
     case ActionKind::kBackwardWeight:
     case ActionKind::kRecompute:
+    case ActionKind::kStep:
       run_task(stretch_ * task_seconds_.of(rank_, action));
       done_s_ = 0;
       return;
@@ -108,7 +109,6 @@ void EmulatedRank::after(const Action& action) {
     case ActionKind::kWaitReduce:
       return wait(transfers_.lane_of_bucket(action.bucket), Until::kArrived);
     case ActionKind::kFree:
-    case ActionKind::kStep:
     case ActionKind::kMakeVersion:
     case ActionKind::kDropVersion:
       return;  // take no time
