@@ -308,21 +308,26 @@ std::vector<ParamId> stage_params(const Graph& graph, const std::vector<OpId>& o
   return params;
 }
 
+int optimizer_moments(OptimizerKind optimizer) {
+  switch (optimizer) {
+    case OptimizerKind::kSgd:
+      return 0;
+    case OptimizerKind::kSgdMomentum:
+      return 1;
+    case OptimizerKind::kAdam:
+      return 2;
+  }
+  GP_CHECK(false, "optimizer {}", static_cast<int>(optimizer));
+}
+
 ParamMemory param_memory(const Parameter& param, OptimizerKind optimizer) {
   ParamMemory memory;
   memory.weight_bytes = param_bytes(param);
   if (!param.trainable) return memory;
   memory.gradient_bytes = memory.weight_bytes;
-  switch (optimizer) {
-    case OptimizerKind::kSgd:
-      break;
-    case OptimizerKind::kSgdMomentum:
-      memory.optimizer_bytes = memory.weight_bytes;
-      break;
-    case OptimizerKind::kAdam:
-      memory.optimizer_bytes = 2 * memory.weight_bytes;
-      memory.step_bytes = 2 * memory.weight_bytes + kStepNumbersBytes;
-      break;
+  memory.optimizer_bytes = optimizer_moments(optimizer) * memory.weight_bytes;
+  if (optimizer == OptimizerKind::kAdam) {
+    memory.step_bytes = 2 * memory.weight_bytes + kStepNumbersBytes;
   }
   return memory;
 }

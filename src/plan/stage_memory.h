@@ -49,6 +49,9 @@ struct ParamMemory {
 };
 ParamMemory param_memory(const Parameter& param, OptimizerKind optimizer);
 
+// How many numbers it keeps for each of a parameter's: 0, 1 or 2.
+int optimizer_moments(OptimizerKind optimizer);
+
 // Parameters of the stage's operators, each once, ascending.
 std::vector<ParamId> stage_params(const Graph& graph, const std::vector<OpId>& ops);
 

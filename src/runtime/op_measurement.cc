@@ -23,12 +23,6 @@ namespace {
 constexpr std::int64_t kMostKeptBytes = 64 << 20;
 constexpr std::int64_t kMostCopies = 1000;
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // One more than the largest whole number that the operator takes as an input.
 std::int64_t integer_bound(const Graph& graph, const Operator& op) {
   if (op.kind == OpKind::kEmbedding || op.kind == OpKind::kEmbeddingBag) {
@@ -188,6 +182,12 @@ std::int64_t copies_for(const OpBench& bench, double least_s, std::int64_t bytes
 }
 
 }  // namespace
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 ProfilePoint measure_op(const Graph& graph, OpId op, std::int64_t samples, int repeats,
                         double least_s) {

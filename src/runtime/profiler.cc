@@ -230,8 +230,7 @@ double optimizer_step_s(OptimizerKind kind, int count, std::int64_t elements) {
     optimizer.step(1e-3);
     if (i > 0) seconds.push_back(thread_cpu_s() - start_s);  // the first makes what it keeps
   }
-  std::ranges::nth_element(seconds, seconds.begin() + kSteps / 2);
-  return seconds[kSteps / 2];
+  return median(std::move(seconds));
 }
 
 // By many small parameters and a large one.

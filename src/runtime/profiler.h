@@ -51,6 +51,9 @@ std::map<std::string, OpId> representatives(const Graph& graph);
 Profile measure_profile(const Graph& graph, const ProfileOptions& options, Transport& transport,
                         const PhaseProgress& progress);
 
+// The one in the middle. Requires: there are some.
+double median(std::vector<double> values);
+
 // One operator at one sample count, on this thread, in CPU time. Throws what the library
 // throws.
 ProfilePoint measure_op(const Graph& graph, OpId op, std::int64_t samples, int repeats,

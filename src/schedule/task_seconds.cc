@@ -21,18 +21,6 @@ Phase phase_of(ActionKind kind) {
   }
 }
 
-int moments_of(OptimizerKind optimizer) {
-  switch (optimizer) {
-    case OptimizerKind::kSgd:
-      return 0;
-    case OptimizerKind::kSgdMomentum:
-      return 1;
-    case OptimizerKind::kAdam:
-      return 2;
-  }
-  return 0;
-}
-
 }  // namespace
 
 TaskSeconds::TaskSeconds(const Schedule& schedule, const Plan& plan, const Graph& graph,
@@ -95,7 +83,7 @@ double TaskSeconds::step_s(StageId stage) const {
     ++params;
     bytes += param_bytes(graph_.param(param));
   }
-  return costs_.step_s(params, bytes, moments_of(plan_.optimizer));
+  return costs_.step_s(params, bytes, optimizer_moments(plan_.optimizer));
 }
 
 double TaskSeconds::ask(const Action& action, const DeviceType& device) const {

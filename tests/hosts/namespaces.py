@@ -82,14 +82,14 @@ def take_host_away(host):
 
 def write_hostfile(folder, hosts=HOSTS):
     """Hosts by their addresses, and what stands in for ssh. Returns train's flags for them."""
-    (pathlib.Path(folder) / "hostfile").write_text(
+    hostfile = pathlib.Path(folder) / "hostfile"
+    hostfile.write_text(
         "".join(f"{address(host)} slots=1\n" for host in range(hosts)))
     shell = pathlib.Path(folder) / "shell"
     shell.write_text('#!/bin/sh\n# 10.77.0.N is hostN-1\n'
                      'exec ip netns exec "host$((${1##*.} - 1))" sh -c "$2"\n')
     shell.chmod(0o700)
-    return ["--hostfile", str(shell.with_name("hostfile")), "--ssh", str(shell), "--interface",
-            INTERFACE]
+    return ["--hostfile", str(hostfile), "--ssh", str(shell), "--interface", INTERFACE]
 
 
 def set_up(hosts=HOSTS, rate=RATE):
